@@ -1,0 +1,67 @@
+"""Checks at public doors: what was wrong, what was given, what is expected, what to do."""
+
+import math
+from typing import Any, NoReturn
+
+import numpy as np
+
+from anchorwalk.errors import InvalidInput
+
+
+def reject(argument: str, given: object, expected: str, remedy: str) -> NoReturn:
+    """Raise the one kind of message that this library gives for bad input.
+
+    Raises:
+        InvalidInput: Always.
+    """
+    raise InvalidInput(f"{argument}: got {given}, expected {expected}. {remedy}")
+
+
+def number(argument: str, value: Any, remedy: str = "Pass a plain number.") -> float:
+    """Return a finite real number as a float."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not math.isfinite(value):
+        reject(argument, repr(value), "a finite number", remedy)
+    return float(value)
+
+
+def positive(argument: str, value: Any, remedy: str = "Pass a number above zero.") -> float:
+    """Return a finite number above zero."""
+    result = number(argument, value, remedy)
+    if result <= 0:
+        reject(argument, repr(value), "a number above zero", remedy)
+    return result
+
+
+def within(argument: str, value: Any, low: float, high: float, *, open_above: bool = False) -> float:
+    """Return a number in [low, high], or in [low, high) with `open_above`."""
+    result = number(argument, value)
+    if not (low <= result < high if open_above else low <= result <= high):
+        expected = f"a number in [{low:g}, {high:g}{')' if open_above else ']'}"
+        reject(argument, repr(value), expected, f"Choose {argument} in that range.")
+    return result
+
+
+def count(argument: str, value: Any, least: int = 1) -> int:
+    """Return a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        reject(argument, repr(value), f"a whole number of at least {least}", f"Set {argument} accordingly.")
+    return int(value)
+
+
+def choice(argument: str, value: Any, options: tuple[str, ...]) -> str:
+    """Return `value` if it is one of `options`."""
+    if value not in options:
+        known = ", ".join(map(repr, options))
+        reject(argument, repr(value), f"one of {known}", f"Choose {argument} among them.")
+    return str(value)
+
+
+def finite(argument: str, array: np.ndarray[Any, Any], remedy: str) -> None:
+    """Refuse NaN and infinity in a floating-point array."""
+    if not np.issubdtype(array.dtype, np.floating):
+        return
+    bad = ~np.isfinite(array)
+    if bad.any():
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        given = f"{int(bad.sum())} values that are not finite, the first at index {where}"
+        reject(argument, given, "finite numbers only", remedy)

@@ -1,0 +1,29 @@
+"""From a budget to a posterior: plans, chains, runners, and the calls that use them."""
+
+from anchorwalk.ensembles.anchored import anchored_ensemble
+from anchorwalk.ensembles.baselines import deep_ensemble, map_estimate
+from anchorwalk.ensembles.callbacks import Callback, Progress, Report
+from anchorwalk.ensembles.describe import Description, describe
+from anchorwalk.ensembles.plan import Plan
+from anchorwalk.ensembles.posterior import Posterior
+from anchorwalk.ensembles.runners import Runner, Sequential, Vectorized
+from anchorwalk.ensembles.sample import sample
+from anchorwalk.ensembles.sequential import sequential_anchored_ensemble
+
+__all__ = [
+    "Callback",
+    "Description",
+    "Plan",
+    "Posterior",
+    "Progress",
+    "Report",
+    "Runner",
+    "Sequential",
+    "Vectorized",
+    "anchored_ensemble",
+    "deep_ensemble",
+    "describe",
+    "map_estimate",
+    "sample",
+    "sequential_anchored_ensemble",
+]

@@ -1,0 +1,93 @@
+"""What is told after each round, and the progress bar as its first listener."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from anchorwalk.ensembles.plan import Plan
+from anchorwalk.types import Member
+
+
+class Report(NamedTuple):
+    """One finished round.
+
+    Attributes:
+        plan: The run's plan.
+        chains: The chains that were trained.
+        index: The place of the new members in their chains.
+        members: The new members, one for each of `chains`.
+        members_done: Members of the run so far.
+        epochs_done: Epochs of the run so far.
+        seconds: Wall time of this call of `sample` so far.
+        last: Whether the run ends with this round.
+    """
+
+    plan: Plan
+    chains: tuple[int, ...]
+    index: int
+    members: Sequence[Member]
+    members_done: int
+    epochs_done: int
+    seconds: float
+    last: bool
+
+
+Callback = Callable[[Report], Any]
+"""Called after each round, once its members are safe."""
+
+
+@runtime_checkable
+class StartCallback(Protocol):
+    """A callback that also wants to know when a run starts."""
+
+    def start(self, plan: Plan, epochs_done: int) -> None:
+        """Called before the first round."""
+        ...
+
+    def __call__(self, report: Report) -> Any:
+        """Called after each round."""
+        ...
+
+
+class Progress:
+    """A progress bar over epochs, with the time left and the newest loss; silent where there is no terminal.
+
+    Args:
+        description: What stands before the bar.
+        disable: True or False; None switches the bar off where there is no terminal.
+
+    Example:
+        >>> import anchorwalk as aw
+        >>> bar = aw.Progress("derma")
+    """
+
+    def __init__(self, description: str = "sampling", disable: bool | None = None) -> None:
+        self._description = description
+        self._disable = disable
+        self._bar: Any = None
+
+    def start(self, plan: Plan, epochs_done: int) -> None:
+        """Show the bar."""
+        from tqdm.auto import tqdm
+
+        self._bar = tqdm(
+            total=plan.epochs,
+            initial=epochs_done,
+            unit="epoch",
+            desc=self._description,
+            disable=self._disable,
+        )
+
+    def __call__(self, report: Report) -> None:
+        """Move the bar."""
+        if self._bar is None:
+            self.start(report.plan, 0)
+        loss = float(np.mean([member.losses[-1] for member in report.members]))
+        self._bar.set_postfix_str(
+            f"{report.members_done}/{report.plan.total} members, loss {loss:.4g}", refresh=False
+        )
+        self._bar.update(report.epochs_done - self._bar.n)
+        if report.last:
+            self._bar.close()
+            self._bar = None

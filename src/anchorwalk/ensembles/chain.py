@@ -1,0 +1,148 @@
+"""One chain of Algorithm 2, as two functions: its first member, and the next member after any other.
+
+Algorithm 1 is a chain of one member. All randomness of a member comes from its own keys:
+chain key = fold_in(root, chain), member key = fold_in(chain key, index), split into named keys once.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from anchorwalk import tree
+from anchorwalk.errors import Status
+from anchorwalk.objective import Evaluation, evaluate
+from anchorwalk.problem import Problem
+from anchorwalk.training import Training, train
+from anchorwalk.types import Array, ChainState, Key, Member, MemberInfo, Params, Walk
+
+ORDER = 2**32 - 1
+"""Folded into the root key for an order of rows that all chains share; no chain has this number."""
+HOLD_BACK = 2**32 - 2
+"""Folded into the root key for the choice of validation rows."""
+
+
+class MemberKeys(NamedTuple):
+    """The keys of one member, each used once."""
+
+    init: Key
+    walk: Key
+    noise: Key
+    order: Key
+
+
+def member_keys(root: Key, chain: Array, index: Array, shared_order: bool) -> MemberKeys:
+    """The keys of member `index` of `chain`; with `shared_order` no chain enters the key of the order."""
+    own = MemberKeys(*jax.random.split(jax.random.fold_in(jax.random.fold_in(root, chain), index), 4))
+    if shared_order:
+        return own._replace(order=jax.random.fold_in(jax.random.fold_in(root, ORDER), index))
+    return own
+
+
+class Recipe(NamedTuple):
+    """What all members of a run share: problem, walk and training are trees, so another value compiles nothing."""
+
+    problem: Problem
+    walk: Walk
+    how: Training
+
+
+def start_chain(
+    root: Key, recipe: Recipe, shared_order: bool, perturb_targets: bool, chain: Array, attempt: Array
+) -> tuple[ChainState, Member]:
+    """The first member of a chain: anchor, initialisation, long training.
+
+    Args:
+        root: The run's key.
+        recipe: Problem, walk and training.
+        shared_order: See `Plan`.
+        perturb_targets: See `sample`.
+        chain: The chain's number.
+        attempt: 0, and one more each time the training diverged; decides the initialisation alone, so that
+            a chain never gets to choose its anchor.
+    """
+    problem, walk, _ = recipe
+    index = jnp.zeros((), jnp.int32)
+    keys = member_keys(root, chain, index, shared_order)
+    walk_state = walk.init(keys.walk, problem.params_like)  # Alg. 2, lines 1 and 3
+    noise = walk.init(keys.noise, _noise_like(problem)) if perturb_targets else None
+    params = problem.init(jax.random.fold_in(keys.init, attempt))  # Alg. 2, line 2
+    state = ChainState(walk_state, noise, params)
+    return _train_member(keys.order, recipe, state, chain, index, jnp.ones(()))  # Alg. 2, line 4
+
+
+def step_chain(
+    root: Key,
+    recipe: Recipe,
+    shared_order: bool,
+    perturb_targets: bool,
+    chain: Array,
+    index: Array,
+    state: ChainState,
+) -> tuple[ChainState, Member]:
+    """The next member of a chain: a step of the walk, then a short training from the last good optimum.
+
+    Args:
+        root: The run's key.
+        recipe: Problem, walk and training.
+        shared_order: See `Plan`.
+        perturb_targets: See `sample`.
+        chain: The chain's number.
+        index: The new member's place in the chain.
+        state: What the previous member left.
+    """
+    keys = member_keys(root, chain, index, shared_order)
+    walk_state, info = recipe.walk.step(keys.walk, state.walk)  # Alg. 2, line 6
+    noise = state.noise
+    if perturb_targets:
+        assert noise is not None
+        noise, _ = recipe.walk.step(keys.noise, noise)
+    state = ChainState(walk_state, noise, state.params)  # Alg. 2, line 7: start from the previous optimum
+    return _train_member(keys.order, recipe, state, chain, index, info.acceptance)  # Alg. 2, line 8
+
+
+def _train_member(
+    order_key: Key, recipe: Recipe, state: ChainState, chain: Array, index: Array, acceptance: Array
+) -> tuple[ChainState, Member]:
+    problem, _, how = recipe
+    anchor = problem.prior.anchor(state.walk.position)
+    noise = None if state.noise is None else state.noise.position
+    params, losses = train(order_key, problem, how, anchor, state.params, noise)
+    start, end = _evaluate_both(problem, how, anchor, state.params, params, noise)
+    good = tree.all_finite(params) & _loss_is_finite(how, losses, end.loss)
+    info = MemberInfo(
+        chain=chain,
+        index=index,
+        status=jnp.where(good, int(Status.OK), int(Status.DIVERGED)),
+        loss_start=start.loss,
+        loss_end=end.loss,
+        gradient_norm_start=start.gradient_norm,
+        gradient_norm_end=end.gradient_norm,
+        acceptance=acceptance,
+        seconds=jnp.zeros(()),
+    )
+    next_state = ChainState(state.walk, state.noise, tree.where(good, params, state.params))
+    return next_state, Member(params, losses, info)
+
+
+def _evaluate_both(
+    problem: Problem, how: Training, anchor: Params, before: Params, after: Params, noise: Array | None
+) -> tuple[Evaluation, Evaluation]:
+    if not how.evaluate:
+        nan = jnp.full((), jnp.nan)
+        return Evaluation(nan, nan), Evaluation(nan, nan)
+    both = jax.tree.map(lambda *leaves: jnp.stack(leaves), before, after)
+    # A loop of two, so that the pass over the data is compiled once.
+    found = jax.lax.map(lambda params: evaluate(problem, anchor, params, noise, how.batch_size), both)
+    return tree.lane(found, 0), tree.lane(found, 1)
+
+
+def _loss_is_finite(how: Training, losses: Array, full_loss: Array) -> Array:
+    if how.evaluate:
+        return jnp.isfinite(full_loss)
+    # The kept epoch's loss was finite if it was chosen as the best; else the last epoch's must be.
+    return jnp.isfinite(losses[-1]) if how.keep == "last" else jnp.ones((), bool)
+
+
+def _noise_like(problem: Problem) -> Params:
+    return jax.ShapeDtypeStruct(problem.data.y.shape, problem.data.weights.dtype)

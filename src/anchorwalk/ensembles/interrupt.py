@@ -1,0 +1,35 @@
+"""Ctrl-C as a wish, not an accident: the run ends after the round."""
+
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any
+
+
+class Interrupt:
+    """While active, the first Ctrl-C is remembered; a second one interrupts at once.
+
+    Signals reach the main thread alone; elsewhere this does nothing.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._previous: Any = None
+        self._active = False
+
+    def __enter__(self) -> "Interrupt":
+        self._active = threading.current_thread() is threading.main_thread()
+        if self._active:
+            self._previous = signal.signal(signal.SIGINT, self._handle)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._active:
+            signal.signal(signal.SIGINT, self._previous)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True

@@ -1,0 +1,42 @@
+"""What a runner is: it trains one member of every chain of a block, as one compiled program."""
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from anchorwalk.ensembles.chain import Recipe
+from anchorwalk.types import ChainState, Key, Member
+
+Lanes = np.ndarray[tuple[int], np.dtype[np.uint32]]
+"""Numbers, one for each chain of a block."""
+
+
+class Options(NamedTuple):
+    """What decides the form of the compiled programs, beside the shapes of everything."""
+
+    shared_order: bool
+    perturb_targets: bool
+
+
+class Runner(Protocol):
+    """Trains blocks of chains; everything that it takes and returns has a leading axis of chains.
+
+    A chain's members depend on its own keys alone: not on its lane, its neighbours or the number of chains.
+    """
+
+    @property
+    def width(self) -> int:
+        """Chains in a block."""
+        ...
+
+    def start(
+        self, root: Key, recipe: Recipe, options: Options, chains: Lanes, attempts: Lanes
+    ) -> tuple[ChainState, Member]:
+        """The first member of each chain."""
+        ...
+
+    def step(
+        self, root: Key, recipe: Recipe, options: Options, chains: Lanes, index: int, states: ChainState
+    ) -> tuple[ChainState, Member]:
+        """The next member of each chain."""
+        ...

@@ -1,0 +1,229 @@
+"""The one call: chains of anchors, trained round by round (paper, Algorithms 1 and 2)."""
+
+import time
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from anchorwalk import checks, tree
+from anchorwalk.ensembles.callbacks import Callback, Progress, Report, StartCallback
+from anchorwalk.ensembles.chain import HOLD_BACK, Recipe
+from anchorwalk.ensembles.describe import check_fit
+from anchorwalk.ensembles.interrupt import Interrupt
+from anchorwalk.ensembles.plan import Plan
+from anchorwalk.ensembles.posterior import Posterior
+from anchorwalk.ensembles.runners import Lanes, Options, Runner, parse
+from anchorwalk.errors import DivergedWarning, InterruptedWarning, Status, TrainingFailed
+from anchorwalk.likelihoods import NormalLikelihood
+from anchorwalk.problem import Problem
+from anchorwalk.store import MemoryStore, Round, Store, fingerprint
+from anchorwalk.types import ChainState, Key, Member, Walk
+from anchorwalk.walks import GuidedWalk
+
+ATTEMPTS = 3
+"""How often a chain whose first training diverged is initialised anew."""
+
+
+def sample(
+    key: Key,
+    problem: Problem,
+    plan: Plan,
+    walk: Walk | None = None,
+    runner: str | Runner = "auto",
+    store: Store | None = None,
+    callbacks: Sequence[Callback] | None = None,
+    perturb_targets: bool = False,
+) -> Posterior:
+    """Approximate samples of the posterior: `plan.chains` chains of `plan.members` networks each.
+
+    Python loops over rounds; a round trains the next member of a block of chains as one compiled program. Ctrl-C
+    ends the run after the round, with the members so far.
+
+    Args:
+        key: `jax.random.key(...)`; all randomness comes from it.
+        problem: Network, likelihood, prior and data.
+        plan: Chains, members and trainings.
+        walk: How the anchors walk through the prior; `GuidedWalk(step_size=0.1)` unless given.
+        runner: "auto", "sequential", "vectorized", or a runner such as `Vectorized(width=8)`.
+        store: Where members go; None keeps them in memory.
+        callbacks: Called after each round; None shows a progress bar, `[]` nothing.
+        perturb_targets: For normal likelihoods: whether each member's targets are moved by a draw of the
+            likelihood's noise that walks with its anchor. The paper has none; on a linear model it
+            makes the members exact posterior samples.
+
+    Returns:
+        The members, in the order (chain, member).
+
+    Raises:
+        InvalidInput: Arguments that do not fit together, before any work starts.
+        TrainingFailed: A chain whose first training diverged four times.
+
+    Example:
+        >>> import anchorwalk as aw, jax, jax.numpy as jnp
+        >>> x = jnp.linspace(-1.0, 1.0, 32)
+        >>> problem = aw.Problem(lambda key: jnp.zeros(()), lambda w, x: w * x, aw.Normal(scale=0.5),
+        ...                      aw.Prior(scale=1.0), data=(x, 2 * x))
+        >>> plan = aw.Plan(chains=2, members=3, first=aw.Training(aw.SGD(0.5), epochs=50, batch_size=32),
+        ...                then=aw.Training(aw.SGD(0.5), epochs=10, batch_size=32))
+        >>> posterior = aw.sample(jax.random.key(0), problem, plan, callbacks=[])
+        >>> len(posterior), posterior.predict(x).mean.shape
+        (6, (32,))
+    """
+    walk = GuidedWalk(step_size=0.1) if walk is None else walk
+    problem, runner = _check_arguments(key, problem, plan, runner, perturb_targets)
+    store = MemoryStore() if store is None else store
+    listeners: Sequence[Callback] = [Progress()] if callbacks is None else callbacks
+    settings = {
+        "key": fingerprint.of_key(key),
+        "network": fingerprint.of_network(problem),
+        "data": fingerprint.of_tree((problem.data, problem.validation)),
+        "prior": fingerprint.of_tree(problem.prior),
+        "likelihood": repr(problem.likelihood),
+        "walk": repr(walk),
+        "first": fingerprint.of_training(plan.first, problem.params_like),
+        "then": fingerprint.of_training(plan.then, problem.params_like),
+        "shared_order": str(plan.shared_order),
+        "perturb_targets": str(perturb_targets),
+        "runner": repr(runner),
+    }
+    store.begin(settings)
+    run = _Run(key, problem, plan, walk, runner, store, Options(plan.shared_order, perturb_targets))
+    complete = run.go(listeners)
+    posterior = Posterior(store, problem.apply, problem.likelihood, tuple(store.infos()), settings, complete)
+    _report_end(posterior, plan)
+    return posterior
+
+
+class _Run:
+    """The loop over rounds and blocks, and what it must remember."""
+
+    def __init__(
+        self,
+        key: Key,
+        problem: Problem,
+        plan: Plan,
+        walk: Walk,
+        runner: Runner,
+        store: Store,
+        options: Options,
+    ) -> None:
+        self.key, self.problem, self.plan, self.walk = key, problem, plan, walk
+        self.runner, self.store, self.options = runner, store, options
+        self.done = [0] * plan.chains
+        for info in store.infos():
+            if info.chain < plan.chains:  # type: ignore[operator]
+                self.done[int(info.chain)] += 1  # type: ignore[arg-type]
+        self.states: dict[tuple[int, ...], ChainState] = {}
+
+    @property
+    def epochs_done(self) -> int:
+        later = self.plan.then.epochs if self.plan.then is not None else 0
+        return sum(self.plan.first.epochs + (done - 1) * later for done in self.done if done)
+
+    def go(self, listeners: Sequence[Callback]) -> bool:
+        """Run what is left of the plan; False if it was interrupted."""
+        began = time.perf_counter()
+        for listener in listeners:
+            if isinstance(listener, StartCallback):
+                listener.start(self.plan, self.epochs_done)
+        with Interrupt() as interrupt:
+            for index in range(self.plan.members):
+                pending = [chain for chain in range(self.plan.chains) if self.done[chain] == index]
+                for start in range(0, len(pending), self.runner.width):
+                    block = tuple(pending[start : start + self.runner.width])
+                    members = self._round(block, index)
+                    finished = min(self.done) >= self.plan.members
+                    report = Report(
+                        plan=self.plan,
+                        chains=block,
+                        index=index,
+                        members=members,
+                        members_done=sum(self.done),
+                        epochs_done=self.epochs_done,
+                        seconds=time.perf_counter() - began,
+                        last=finished or interrupt.asked,
+                    )
+                    for listener in listeners:
+                        listener(report)
+                    if report.last:
+                        return finished
+        return True
+
+    def _round(self, block: tuple[int, ...], index: int) -> list[Member]:
+        """Train, commit and return the next member of each chain of a block."""
+        began = time.perf_counter()
+        chains: Lanes = np.asarray(block, np.uint32)
+        if index == 0:
+            states, members = self._start(chains)
+        else:
+            previous = self.states.pop(block, None)
+            if previous is None:
+                previous = tree.stack([self.store.state(chain) for chain in block])
+            recipe = Recipe(self.problem, self.walk, self.plan.training(index))
+            states, members = self.runner.step(self.key, recipe, self.options, chains, index, previous)
+        self.states[block] = states
+        host_states, host_members = tree.lane(jax.device_get((states, members)), slice(len(block)))
+        seconds = np.full(len(block), (time.perf_counter() - began) / len(block))
+        host_members = host_members._replace(info=host_members.info._replace(seconds=seconds))
+        self.store.commit(Round(block, index, host_members, host_states))
+        for chain in block:
+            self.done[chain] = index + 1
+        return [self.store.member(chain, index) for chain in block]
+
+    def _start(self, chains: Lanes) -> tuple[ChainState, Member]:
+        """The first members; a chain whose training diverges is initialised anew, its anchor kept."""
+        recipe = Recipe(self.problem, self.walk, self.plan.first)
+        attempts: Lanes = np.zeros_like(chains)
+        while True:
+            states, members = self.runner.start(self.key, recipe, self.options, chains, attempts)
+            # A chain is trained alike whatever its neighbours' attempts: those that were good stay as they are.
+            failed = np.asarray(members.info.status)[: len(chains)] != Status.OK
+            if not failed.any():
+                return states, members
+            if attempts.max() >= ATTEMPTS:
+                names = ", ".join(str(chain) for chain in chains[failed])
+                raise TrainingFailed(
+                    f"the first training of chain {names} did not stay finite in {1 + ATTEMPTS} attempts, each from "
+                    "another initialisation. Lower the optimiser's rate, scale the inputs, or widen the noise; "
+                    "members that were finished before are kept in the store."
+                )
+            attempts = attempts + failed.astype(np.uint32)
+
+
+def _check_arguments(
+    key: Any, problem: Any, plan: Any, runner: Any, perturb_targets: bool
+) -> tuple[Problem, Runner]:
+    if not (
+        isinstance(key, jax.Array) and jax.numpy.issubdtype(key.dtype, jax.dtypes.prng_key) and key.ndim == 0
+    ):
+        checks.reject("key", repr(key), "one typed key", "Pass jax.random.key(seed).")
+    if not isinstance(problem, Problem):
+        checks.reject("problem", type(problem).__name__, "a Problem", "Pass Problem(init=, apply=, ...).")
+    if not isinstance(plan, Plan):
+        checks.reject("plan", type(plan).__name__, "a Plan", "Pass Plan(...) or Plan.from_budget(...).")
+    if perturb_targets and not isinstance(problem.likelihood, NormalLikelihood):
+        given = f"True with {type(problem.likelihood).__name__}()"
+        checks.reject("perturb_targets", given, "a normal likelihood", "Set perturb_targets=False.")
+    if plan.first.keep == "best" and problem.validation is None:
+        problem = problem.hold_back(jax.random.fold_in(key, HOLD_BACK))
+    check_fit(problem, plan)
+    return problem, parse(runner, problem, plan.chains)
+
+
+def _report_end(posterior: Posterior, plan: Plan) -> None:
+    if posterior.diverged:
+        warnings.warn(
+            f"{posterior.diverged} of {len(posterior.infos)} members did not stay finite and are left out of iteration "
+            "and prediction, which is a selection; a lower rate in `then` usually mends it",
+            DivergedWarning,
+            stacklevel=3,
+        )
+    if not posterior.complete:
+        warnings.warn(
+            f"the run was interrupted with {len(posterior.infos)} of {plan.total} members done",
+            InterruptedWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,383 @@
+"""Likelihoods p(y | x, θ) as functions of the network's outputs (paper, section 1).
+
+Log-probabilities come per datum, unsummed over rows and summed over all further output axes.
+Probabilities, not logits, are what an ensemble averages.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import gammaln, ndtr
+
+from anchorwalk import checks, tree
+from anchorwalk.types import Array, Key
+
+HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+HostArray = np.ndarray[Any, Any]
+
+
+class Likelihood(Protocol):
+    """What every likelihood can do with the outputs of a network, rows first."""
+
+    def log_prob(self, outputs: Array, y: Array) -> Array:
+        """Log-probability of each row's target, shape (N,)."""
+        ...
+
+    def mean(self, outputs: Array) -> Array:
+        """Mean of the target; for classes, their probabilities."""
+        ...
+
+    def variance(self, outputs: Array) -> Array:
+        """Variance of the target, in the shape of the mean."""
+        ...
+
+    def draw(self, key: Key, outputs: Array) -> Array:
+        """An independent draw of each row's target."""
+        ...
+
+    def check(self, outputs: Any, y: HostArray) -> None:
+        """Refuse targets that do not fit the outputs' shape or the likelihood's range."""
+        ...
+
+
+@runtime_checkable
+class ClassLikelihood(Likelihood, Protocol):
+    """A likelihood over classes."""
+
+    def entropy(self, probabilities: HostArray) -> HostArray:
+        """Entropy in nats of each distribution, given what `mean` returns."""
+        ...
+
+
+@runtime_checkable
+class OrderedLikelihood(Likelihood, Protocol):
+    """A likelihood over numbers, so that quantiles make sense."""
+
+    def cdf(self, outputs: Array, values: Array) -> Array:
+        """P(y <= value); `values` has one further axis at the end."""
+        ...
+
+    def snap(self, values: HostArray) -> HostArray:
+        """The greatest value that the target can take up to each of `values`."""
+        ...
+
+
+@runtime_checkable
+class NormalLikelihood(OrderedLikelihood, Protocol):
+    """A likelihood whose targets can be perturbed by its own noise."""
+
+    def perturbed_log_prob(self, outputs: Array, y: Array, noise: Array) -> Array:
+        """`log_prob` with the targets moved by `noise` standard deviations."""
+        ...
+
+
+@tree.node()
+@dataclass(frozen=True)
+class Categorical:
+    """Classes 0 ... C-1 from logits in the last axis of the outputs.
+
+    Example:
+        >>> import anchorwalk as aw, jax.numpy as jnp
+        >>> aw.Categorical().mean(jnp.zeros((1, 4)))
+        Array([[0.25, 0.25, 0.25, 0.25]], dtype=float32)
+    """
+
+    def log_prob(self, outputs: Array, y: Array) -> Array:
+        """Log-probability of each row's classes."""
+        picked = jnp.take_along_axis(jax.nn.log_softmax(outputs), y.astype(jnp.int32)[..., None], axis=-1)
+        return _sum_outputs(picked[..., 0])
+
+    def mean(self, outputs: Array) -> Array:
+        """Probability of each class."""
+        return jax.nn.softmax(outputs)
+
+    def variance(self, outputs: Array) -> Array:
+        """P (1 - p) of each class's indicator."""
+        p = jax.nn.softmax(outputs)
+        return p * (1 - p)
+
+    def draw(self, key: Key, outputs: Array) -> Array:
+        """A class for each row."""
+        return jax.random.categorical(key, outputs)
+
+    def entropy(self, probabilities: HostArray) -> HostArray:
+        """Entropy in nats."""
+        return np.asarray(_xlogx(probabilities).sum(axis=-1))
+
+    def check(self, outputs: Any, y: HostArray) -> None:
+        """Labels must be whole numbers in [0, C), one for each row of logits."""
+        if len(outputs.shape) < 2:
+            remedy = (
+                "Categorical() takes logits with the classes in the last axis; for one logit use Bernoulli()."
+            )
+            checks.reject("apply", f"outputs of shape {outputs.shape}", "(N, classes)", remedy)
+        _check_shape("Categorical()", outputs.shape[:-1], y)
+        _check_integers("Categorical()", y)
+        _check_range("Categorical()", y, 0, outputs.shape[-1] - 1, f"{outputs.shape[-1]} logits")
+
+
+@tree.node()
+@dataclass(frozen=True)
+class Bernoulli:
+    """A target of 0 or 1 from one logit; the outputs have the shape of the targets.
+
+    Example:
+        >>> import anchorwalk as aw, jax.numpy as jnp
+        >>> aw.Bernoulli().mean(jnp.zeros(2))
+        Array([0.5, 0.5], dtype=float32)
+    """
+
+    def log_prob(self, outputs: Array, y: Array) -> Array:
+        """Log-probability of each row's targets."""
+        return _sum_outputs(jax.nn.log_sigmoid(jnp.where(y.astype(bool), outputs, -outputs)))
+
+    def mean(self, outputs: Array) -> Array:
+        """Probability of a 1."""
+        return jax.nn.sigmoid(outputs)
+
+    def variance(self, outputs: Array) -> Array:
+        """P (1 - p)."""
+        p = jax.nn.sigmoid(outputs)
+        return p * (1 - p)
+
+    def draw(self, key: Key, outputs: Array) -> Array:
+        """0 or 1 for each output."""
+        return jax.random.bernoulli(key, jax.nn.sigmoid(outputs)).astype(jnp.int32)
+
+    def entropy(self, probabilities: HostArray) -> HostArray:
+        """Entropy in nats."""
+        return _xlogx(probabilities) + _xlogx(1 - probabilities)
+
+    def check(self, outputs: Any, y: HostArray) -> None:
+        """Targets must be 0 or 1 in the shape of the outputs."""
+        _check_shape("Bernoulli()", outputs.shape, y)
+        _check_integers("Bernoulli()", y)
+        _check_range("Bernoulli()", y, 0, 1, "one logit for each target")
+
+
+@tree.node()
+@dataclass(frozen=True)
+class Normal:
+    """Normal noise of a known standard deviation around the outputs, which have the shape of the targets.
+
+    Args:
+        scale: Standard deviation of the noise, in the targets' unit.
+
+    Raises:
+        InvalidInput: A scale that is not above zero.
+
+    Example:
+        >>> import anchorwalk as aw, jax.numpy as jnp
+        >>> aw.Normal(scale=0.5).variance(jnp.zeros(2))
+        Array([0.25, 0.25], dtype=float32)
+    """
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        remedy = "The scale is the noise's standard deviation: pass a number above zero."
+        object.__setattr__(self, "scale", checks.positive("Normal(scale=)", self.scale, remedy))
+
+    def log_prob(self, outputs: Array, y: Array) -> Array:
+        """Log-density of each row's targets."""
+        return _sum_outputs(_normal_log_prob(y, outputs, jnp.asarray(self.scale)))
+
+    def perturbed_log_prob(self, outputs: Array, y: Array, noise: Array) -> Array:
+        """Log-density of the targets moved by `noise` standard deviations."""
+        return self.log_prob(outputs, y + self.scale * noise)
+
+    def mean(self, outputs: Array) -> Array:
+        """The outputs themselves."""
+        return outputs
+
+    def variance(self, outputs: Array) -> Array:
+        """The noise's variance."""
+        return jnp.full_like(outputs, self.scale**2)
+
+    def draw(self, key: Key, outputs: Array) -> Array:
+        """Outputs plus noise."""
+        return outputs + self.scale * jax.random.normal(key, outputs.shape, outputs.dtype)
+
+    def cdf(self, outputs: Array, values: Array) -> Array:
+        """P(y <= value)."""
+        return ndtr((values - outputs[..., None]) / self.scale)
+
+    def snap(self, values: HostArray) -> HostArray:
+        """Every number is possible."""
+        return values
+
+    def check(self, outputs: Any, y: HostArray) -> None:
+        """Targets must have the shape of the outputs."""
+        _check_shape("Normal()", outputs.shape, y)
+        _check_numbers("Normal()", y)
+
+
+@tree.node()
+@dataclass(frozen=True)
+class HeteroscedasticNormal:
+    """Normal noise whose standard deviation the network predicts.
+
+    The last axis of the outputs holds two numbers, the mean and the inverse-softplus of the standard
+    deviation: outputs (N, 2) for targets (N,), outputs (N, K, 2) for targets (N, K).
+
+    Example:
+        >>> import anchorwalk as aw, jax.numpy as jnp
+        >>> aw.HeteroscedasticNormal().mean(jnp.array([[3.0, -1.0]]))
+        Array([3.], dtype=float32)
+    """
+
+    def log_prob(self, outputs: Array, y: Array) -> Array:
+        """Log-density of each row's targets."""
+        return _sum_outputs(_normal_log_prob(y, *_mean_and_scale(outputs)))
+
+    def perturbed_log_prob(self, outputs: Array, y: Array, noise: Array) -> Array:
+        """Log-density of the moved targets, whose gradient moves them for the mean alone.
+
+        The value is that of targets moved by `noise` of the network's own standard deviations. Were
+        the standard deviation fitted to them too, it would learn its own noise on top of the data's,
+        and the next round's noise would be larger still; so it sees the targets as they are.
+        """
+        mean, scale = _mean_and_scale(outputs)
+        fixed = jax.lax.stop_gradient(scale)
+        still = jax.lax.stop_gradient(mean)
+        moved = _normal_log_prob(y + fixed * noise, mean, fixed)
+        return _sum_outputs(moved + _normal_log_prob(y, still, scale) - _normal_log_prob(y, still, fixed))
+
+    def mean(self, outputs: Array) -> Array:
+        """The predicted mean."""
+        return outputs[..., 0]
+
+    def variance(self, outputs: Array) -> Array:
+        """The predicted variance of the noise."""
+        return jnp.square(_mean_and_scale(outputs)[1])
+
+    def draw(self, key: Key, outputs: Array) -> Array:
+        """Mean plus noise."""
+        mean, scale = _mean_and_scale(outputs)
+        return mean + scale * jax.random.normal(key, mean.shape, mean.dtype)
+
+    def cdf(self, outputs: Array, values: Array) -> Array:
+        """P(y <= value)."""
+        mean, scale = _mean_and_scale(outputs)
+        return ndtr((values - mean[..., None]) / scale[..., None])
+
+    def snap(self, values: HostArray) -> HostArray:
+        """Every number is possible."""
+        return values
+
+    def check(self, outputs: Any, y: HostArray) -> None:
+        """Outputs must be targets' shape + (2,)."""
+        if len(outputs.shape) < 2 or outputs.shape[-1] != 2:
+            remedy = "The last axis holds the mean and the inverse-softplus of the standard deviation."
+            checks.reject("apply", f"outputs of shape {outputs.shape}", f"{(*y.shape, 2)}", remedy)
+        _check_shape("HeteroscedasticNormal()", outputs.shape[:-1], y)
+        _check_numbers("HeteroscedasticNormal()", y)
+
+
+@tree.node()
+@dataclass(frozen=True)
+class Poisson:
+    """Counts from a log-rate; the outputs have the shape of the targets.
+
+    Example:
+        >>> import anchorwalk as aw, jax.numpy as jnp
+        >>> aw.Poisson().mean(jnp.zeros(1))
+        Array([1.], dtype=float32)
+    """
+
+    def log_prob(self, outputs: Array, y: Array) -> Array:
+        """Log-probability of each row's counts."""
+        return _sum_outputs(y * outputs - jnp.exp(outputs) - gammaln(y + 1.0))
+
+    def mean(self, outputs: Array) -> Array:
+        """The rate."""
+        return jnp.exp(outputs)
+
+    def variance(self, outputs: Array) -> Array:
+        """The rate."""
+        return jnp.exp(outputs)
+
+    def draw(self, key: Key, outputs: Array) -> Array:
+        """A count for each output."""
+        return jax.random.poisson(key, jnp.exp(outputs))
+
+    def cdf(self, outputs: Array, values: Array) -> Array:
+        """P(y <= value)."""
+        count = jnp.maximum(jnp.floor(values), 0)
+        probability = jax.scipy.special.gammaincc(count + 1, jnp.exp(outputs)[..., None])
+        return jnp.where(values < 0, 0.0, probability)
+
+    def snap(self, values: HostArray) -> HostArray:
+        """Whole numbers from 0 on."""
+        return np.maximum(np.floor(values), 0)
+
+    def check(self, outputs: Any, y: HostArray) -> None:
+        """Targets must be counts in the shape of the outputs."""
+        _check_shape("Poisson()", outputs.shape, y)
+        _check_integers("Poisson()", y)
+        _check_range("Poisson()", y, 0, math.inf, "counts")
+
+
+def _sum_outputs(log_prob: Array) -> Array:
+    """Sum over all axes but the rows'."""
+    return jnp.sum(log_prob, axis=tuple(range(1, log_prob.ndim)))
+
+
+def _normal_log_prob(y: Array, mean: Array, scale: Array) -> Array:
+    return -0.5 * jnp.square((y - mean) / scale) - jnp.log(scale) - HALF_LOG_2PI
+
+
+def _mean_and_scale(outputs: Array) -> tuple[Array, Array]:
+    return outputs[..., 0], jax.nn.softplus(outputs[..., 1])
+
+
+def _xlogx(p: HostArray) -> HostArray:
+    """-p log p, which is zero at zero."""
+    return -p * np.log(np.where(p > 0, p, 1.0))
+
+
+def _check_shape(likelihood: str, expected: tuple[int, ...], y: HostArray) -> None:
+    if y.shape == expected:
+        return
+    remedy = "Give the targets the shape that the network's outputs ask for, or change the network."
+    if y.shape == (*expected, 1):
+        remedy = "Drop the last axis of the targets: y[..., 0]."
+    if (*y.shape, 1) == expected:
+        remedy = "Add an axis to the targets, y[:, None], or drop the network's last axis, outputs[..., 0]."
+    what = (
+        f"targets y of shape {expected} for {likelihood} with these outputs (shapes are never broadcast here)"
+    )
+    checks.reject("data", f"targets y of shape {y.shape}", what, remedy)
+
+
+def _check_numbers(likelihood: str, y: HostArray) -> None:
+    if not (np.issubdtype(y.dtype, np.number) or y.dtype == bool):
+        checks.reject(
+            "data", f"targets y of type {y.dtype}", f"numbers for {likelihood}", "Convert the targets."
+        )
+
+
+def _check_integers(likelihood: str, y: HostArray) -> None:
+    _check_numbers(likelihood, y)
+    if np.issubdtype(y.dtype, np.floating) and not np.array_equal(y, np.round(y)):
+        first = y[y != np.round(y)].flat[0]
+        checks.reject(
+            "data", f"a target y of {first!r}", f"whole numbers for {likelihood}", "Encode them as integers."
+        )
+
+
+def _check_range(likelihood: str, y: HostArray, low: float, high: float, why: str) -> None:
+    if y.size and (y.min() < low or y.max() > high):
+        bad = y.min() if y.min() < low else y.max()
+        remedy = (
+            "Renumber the labels from 0, or give the network more outputs."
+            if high != math.inf
+            else "Check them."
+        )
+        checks.reject(
+            "data", f"a target y of {bad}", f"values from {low} to {high} for {likelihood} ({why})", remedy
+        )

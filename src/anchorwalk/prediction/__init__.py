@@ -1,0 +1,6 @@
+"""Predictions of an ensemble, and how their uncertainty splits."""
+
+from anchorwalk.prediction.passes import Passes
+from anchorwalk.prediction.prediction import Prediction
+
+__all__ = ["Passes", "Prediction"]

@@ -1,0 +1,241 @@
+"""A problem: network, likelihood, prior and data D, in the paper's sense (section 1)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from anchorwalk import checks, tree
+from anchorwalk.likelihoods import Likelihood
+from anchorwalk.prior import Prior
+from anchorwalk.types import Apply, Array, Init, Inputs, Key, Params
+
+
+@tree.node()
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Rows of inputs, targets and weights, held in memory.
+
+    Training asks for no more than `n` and `take`; a source on disk would offer the same two.
+    """
+
+    x: Inputs
+    y: Array
+    weights: Array
+
+    @property
+    def n(self) -> int:
+        """Number of rows N."""
+        return int(self.y.shape[0])
+
+    def take(self, indices: Array) -> "Data":
+        """The rows at `indices`."""
+        return jax.tree.map(lambda leaf: jnp.take(leaf, indices, axis=0), self)
+
+
+@tree.node(static=("init", "apply"))
+@dataclass(frozen=True, eq=False, init=False)
+class Problem:
+    """All that defines the posterior: init + apply + likelihood + prior + data.
+
+    A problem is a pytree whose leaves are the data, the prior's scales and the likelihood's numbers, so
+    that compiled programs take them as arguments. Problems that share `init` and `apply` (the
+    same function objects) and their shapes share those programs.
+
+    Args:
+        init: From a key to parameters, any pytree of floating-point arrays.
+        apply: From parameters and a batch of inputs to outputs, rows first. It must treat rows independently.
+        likelihood: Such as `Categorical()` or `Normal(scale=...)`.
+        prior: An independent normal prior.
+        data: Inputs x (any pytree of arrays with a leading axis of N rows) and targets y. Floats are cast
+            to the parameters' dtype, integers kept.
+        weights: A weight of each row that multiplies its log-likelihood, shape (N,).
+        validation: Rows (x, y) for trainings that keep their best epoch; without them such a run holds
+            back a tenth of the data.
+
+    Raises:
+        InvalidInput: Anything that does not fit together, before any work starts.
+
+    Example:
+        >>> import anchorwalk as aw, jax.numpy as jnp
+        >>> problem = aw.Problem(
+        ...     init=lambda key: jnp.zeros(3),
+        ...     apply=lambda w, x: x @ w,
+        ...     likelihood=aw.Normal(scale=0.1),
+        ...     prior=aw.Prior(scale=1.0),
+        ...     data=(jnp.ones((5, 3)), jnp.ones(5)),
+        ... )
+        >>> problem.n, problem.size
+        (5, 3)
+    """
+
+    init: Init
+    apply: Apply
+    likelihood: Likelihood
+    prior: Prior
+    data: Data
+    validation: Data | None
+
+    def __init__(
+        self,
+        init: Init,
+        apply: Apply,
+        likelihood: Likelihood,
+        prior: Prior,
+        data: tuple[Inputs, Any],
+        weights: Any = None,
+        validation: tuple[Inputs, Any] | None = None,
+    ) -> None:
+        like = _check_init(init)
+        if not isinstance(prior, Prior):
+            checks.reject("prior", type(prior).__name__, "an anchorwalk.Prior", "Pass Prior(scale=...).")
+        dtype = jnp.result_type(*jax.tree.leaves(like))
+        set_field = object.__setattr__
+        set_field(self, "init", init)
+        set_field(self, "apply", apply)
+        set_field(self, "likelihood", likelihood)
+        set_field(self, "prior", prior.resolve(like))
+        set_field(self, "data", _check_data("data", data, weights, apply, like, likelihood, dtype))
+        held_back = None
+        if validation is not None:
+            held_back = _check_data("validation", validation, None, apply, like, likelihood, dtype)
+        set_field(self, "validation", held_back)
+
+    @property
+    def n(self) -> int:
+        """Number of training rows N."""
+        return self.data.n
+
+    @property
+    def params_like(self) -> Params:
+        """Shapes and dtypes of the parameters."""
+        return jax.eval_shape(self.init, jax.random.key(0))
+
+    @property
+    def size(self) -> int:
+        """Number of parameters."""
+        return tree.size(self.params_like)
+
+    def hold_back(self, key: Key, share: float = 0.1) -> "Problem":
+        """The same problem with a random share of its rows moved from the data to the validation rows.
+
+        Args:
+            key: Decides which rows.
+            share: Share of the rows, rounded down, at least one.
+
+        Example:
+            >>> import anchorwalk as aw, jax, jax.numpy as jnp
+            >>> problem = aw.Problem(lambda key: jnp.zeros(()), lambda w, x: x + w, aw.Normal(scale=1.0),
+            ...                      aw.Prior(), data=(jnp.zeros(20), jnp.zeros(20)))
+            >>> split = problem.hold_back(jax.random.key(0))
+            >>> split.data.n, split.validation.n
+            (18, 2)
+        """
+        rows = max(1, int(self.n * share))
+        if rows >= self.n:
+            checks.reject(
+                "data", f"{self.n} rows", "enough rows to hold some back", "Pass validation= or more rows."
+            )
+        order = jax.random.permutation(key, self.n)
+        leaves, structure = jax.tree.flatten(self)
+        split: Problem = jax.tree.unflatten(structure, leaves)
+        object.__setattr__(split, "data", self.data.take(jnp.sort(order[rows:])))
+        object.__setattr__(split, "validation", self.data.take(jnp.sort(order[:rows])))
+        return split
+
+
+def _check_init(init: Init) -> Params:
+    if not callable(init):
+        checks.reject("init", type(init).__name__, "a function of a key", "Pass init=lambda key: params.")
+    like = jax.eval_shape(init, jax.random.key(0))
+    if not jax.tree.leaves(like):
+        checks.reject(
+            "init", "a function that returns no arrays", "a pytree of parameters", "Return the parameters."
+        )
+    for path, leaf in tree.named_leaves(like):
+        if not jnp.issubdtype(leaf.dtype, jnp.floating):
+            remedy = "Keep constants out of the parameters: close over them in apply."
+            checks.reject("init", f"{leaf.dtype} at {path!r}", "floating-point parameters only", remedy)
+    return like
+
+
+def check_inputs(argument: str, x: Inputs, dtype: Any) -> tuple[Inputs, int]:
+    """Cast inputs to what a network takes, and count their rows.
+
+    Raises:
+        InvalidInput: No arrays, no rows, different numbers of rows, or values that are not finite.
+    """
+    leaves = tree.named_leaves(x)
+    if not leaves:
+        checks.reject(
+            argument, "inputs x without arrays", "at least one array", "Pass an array or a pytree of arrays."
+        )
+    rows = set()
+    for path, leaf in leaves:
+        what = f"{argument}: inputs x" + (f" at {path!r}" if path else "")
+        array = np.asarray(leaf)
+        if array.ndim == 0 or array.dtype == object:
+            checks.reject(what, f"{array.dtype} of shape {array.shape}", "a numeric array with a leading axis of rows",
+                          "Convert it with numpy first.")  # fmt: skip
+        checks.finite(what, array, "Remove or impute those rows first.")
+        rows.add(array.shape[0])
+    if len(rows) > 1:
+        checks.reject(
+            argument, f"inputs with {sorted(rows)} rows", "the same number of rows", "Check the arrays."
+        )
+    if rows == {0}:
+        checks.reject(argument, "0 rows", "at least one row", "Check how the data was loaded or filtered.")
+    return jax.tree.map(lambda leaf: _cast(leaf, dtype), x), rows.pop()
+
+
+def _check_data(
+    argument: str, data: Any, weights: Any, apply: Apply, like: Params, likelihood: Likelihood, dtype: Any
+) -> Data:
+    if not (isinstance(data, tuple | list) and len(data) == 2):
+        checks.reject(argument, type(data).__name__, "a pair (x, y)", f"Pass {argument}=(x, y).")
+    x, n = check_inputs(argument, data[0], dtype)
+    y = np.asarray(data[1])
+    if y.ndim == 0 or y.shape[0] != n:
+        checks.reject(
+            argument, f"targets y of shape {y.shape} for {n} rows of x", f"{n} targets", "Match the rows."
+        )
+    checks.finite(f"{argument}: targets y", y, "Remove or impute those rows first.")
+    outputs = _check_apply(apply, like, x, n)
+    likelihood.check(outputs, y)
+    return Data(x, _cast(y, dtype), _check_weights(weights, n, dtype))
+
+
+def _check_apply(apply: Apply, like: Params, x: Inputs, n: int) -> Any:
+    try:
+        outputs = jax.eval_shape(apply, like, x)
+    except (TypeError, ValueError) as error:
+        shapes = ", ".join(f"{leaf.dtype}{leaf.shape}" for leaf in jax.tree.leaves(x))
+        given = f"an error on inputs x of {shapes}: {error}"
+        checks.reject("apply", given, "apply(params, x) to work on the data", "Check the network and x.")
+    if not isinstance(outputs, jax.ShapeDtypeStruct) or outputs.shape[:1] != (n,):
+        given = f"outputs of shape {jax.tree.map(lambda leaf: leaf.shape, outputs)}"
+        checks.reject(
+            "apply", given, f"one array with {n} rows", "Return one row of outputs for each row of x."
+        )
+    return outputs
+
+
+def _check_weights(weights: Any, n: int, dtype: Any) -> Array:
+    if weights is None:
+        return jnp.ones(n, dtype)
+    array = np.asarray(weights)
+    if array.shape != (n,):
+        checks.reject(
+            "weights", f"shape {array.shape}", f"shape ({n},)", "Pass one weight for each row, or None."
+        )
+    if not (np.isfinite(array).all() and (array >= 0).all() and array.sum() > 0):
+        checks.reject("weights", f"values from {array.min()} to {array.max()}", "finite weights, not negative, not all 0",
+                      "Pass one such weight for each row, or None.")  # fmt: skip
+    return jnp.asarray(array, dtype)
+
+
+def _cast(leaf: Any, dtype: Any) -> Array:
+    array = np.asarray(leaf)
+    return jnp.asarray(array, dtype if np.issubdtype(array.dtype, np.floating) else None)

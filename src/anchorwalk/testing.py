@@ -1,0 +1,179 @@
+"""Contracts that a user's own parts can be put through."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import ndtr
+
+from anchorwalk import tree
+from anchorwalk.types import Key, Walk, WalkInfo, WalkState
+
+COORDINATES = 100_000
+"""Independent parameters over which a walk's distribution is judged."""
+STEPS = (1, 2, 5, 50)
+"""Numbers of steps after which it is judged."""
+
+Z = 5.93
+"""Two-sided normal quantile of 3e-9. The statistics below are compared with their own standard errors at this
+many of them, over 5 moments, 4 numbers of steps and 2 seeds of doubt (skewness of the fourth power at 100,000
+draws raises its tail less than tenfold): all together a true walk fails less than once in a million."""
+
+_DKW = float(np.sqrt(np.log(2 / 1e-8) / 2))
+"""Massart's bound: P(sqrt(n) sup |F_n - F| > this) < 1e-8, for every n."""
+
+
+def check_walk(walk: Walk, key: Key | None = None) -> None:
+    """Run the contract of walks on `walk`.
+
+    From a draw of the standard normal, the positions must be standard normal again after any number of steps, which
+    is judged by the first four moments, by E exp(x / 2) (which is not symmetric) and by the
+    Kolmogorov-Smirnov distance over 100,000 independent parameters. Parameters must be independent of each
+    other. State and structure must keep their shapes; `step` must do under `jit` and
+    `vmap` what it does without. A walk that keeps the contract fails less than once in a million.
+
+    Args:
+        walk: A walk, registered as a pytree.
+        key: Fixed unless given.
+
+    Raises:
+        AssertionError: With what is wrong.
+
+    Example:
+        >>> import anchorwalk as aw
+        >>> aw.testing.check_walk(aw.GuidedWalk(step_size=0.3))
+    """
+    key = jax.random.key(0) if key is None else key
+    shape_key, law_key, jit_key = jax.random.split(key, 3)
+    _check_structure(walk, shape_key)
+    _check_law(walk, law_key)
+    _check_transformations(walk, jit_key)
+
+
+def moments(x: Any) -> dict[str, tuple[float, float]]:
+    """Statistics of supposedly standard normal numbers: name to (estimate - truth, standard error).
+
+    Example:
+        >>> import numpy as np
+        >>> from anchorwalk.testing import moments
+        >>> sorted(moments(np.array([-1.0, 1.0])))
+        ['exp(x/2)', 'x', 'x^2', 'x^3', 'x^4']
+    """
+    x = np.asarray(x, np.float64).ravel()
+    truths = {
+        "x": (x, 0.0, 1.0),
+        "x^2": (x**2, 1.0, 2.0),
+        "x^3": (x**3, 0.0, 15.0),
+        "x^4": (x**4, 3.0, 96.0),
+        "exp(x/2)": (np.exp(x / 2), np.exp(1 / 8), np.exp(1 / 2) - np.exp(1 / 4)),
+    }
+    return {
+        name: (float(values.mean() - truth), float(np.sqrt(variance / x.size)))
+        for name, (values, truth, variance) in truths.items()
+    }
+
+
+def assert_standard_normal(x: Any, what: str) -> None:
+    """Assert that independent numbers are standard normal, by moments and by Kolmogorov-Smirnov.
+
+    Raises:
+        AssertionError: With the statistic that is off.
+
+    Example:
+        >>> import jax
+        >>> from anchorwalk.testing import assert_standard_normal
+        >>> assert_standard_normal(jax.random.normal(jax.random.key(0), 1000), "normal draws")
+    """
+    for name, (error, standard_error) in moments(x).items():
+        assert abs(error) < Z * standard_error, (
+            f"{what}: E {name} is off by {error:.4g}, {abs(error) / standard_error:.1f} standard errors"
+        )
+    ordered = np.sort(np.asarray(ndtr(jnp.ravel(jnp.asarray(x))), np.float64))
+    ranks = np.arange(ordered.size + 1) / ordered.size
+    distance = max(np.max(ranks[1:] - ordered), np.max(ordered - ranks[:-1]))
+    limit = _DKW / np.sqrt(ordered.size)
+    assert distance < limit, (
+        f"{what}: Kolmogorov-Smirnov distance {distance:.4g} from the normal, above {limit:.4g}"
+    )
+
+
+def _nested(leaf: int) -> dict[str, Any]:
+    """A tree with several leaves, scalars and empty nodes among them."""
+    return {"a": jnp.zeros((leaf, 2)), "b": [jnp.zeros(()), {"c": jnp.zeros((3, 1, leaf))}], "d": ()}
+
+
+def _check_structure(walk: Walk, key: Key) -> None:
+    like = _nested(4)
+    init_key, step_key = jax.random.split(key)
+    state = walk.init(init_key, like)
+    after, info = walk.step(step_key, state)
+    assert isinstance(state, WalkState), "init must return a WalkState"
+    assert isinstance(after, WalkState), "step must return (WalkState, WalkInfo)"
+    assert isinstance(info, WalkInfo), "step must return (WalkState, WalkInfo)"
+    assert _shapes(state.position) == _shapes(like), (
+        "init must give positions in the tree, shapes and dtypes of `like`"
+    )
+    assert _shapes(after) == _shapes(state), "step must keep the tree, shapes and dtypes of its state"
+    share = float(info.acceptance)
+    assert 0 <= share <= 1, f"the acceptance is a share of the parameters, got {share}"
+    shaped = walk.init(init_key, jax.eval_shape(lambda: like))
+    assert _equal(shaped, state), "init must not depend on the values of `like`, which may be shapes alone"
+
+
+def _check_law(walk: Walk, key: Key) -> None:
+    half = COORDINATES // 2
+    init_key, step_key = jax.random.split(key)
+    state = jax.jit(walk.init)(init_key, {"one": jnp.zeros(half), "two": [jnp.zeros((half // 10, 10))]})
+    step = jax.jit(walk.step)
+    _check_positions(state, "at the start")
+    for i in range(max(STEPS)):
+        state, _ = step(jax.random.fold_in(step_key, i), state)
+        if i + 1 in STEPS:
+            _check_positions(state, f"after {i + 1} steps from the prior")
+
+
+def _check_positions(state: WalkState, what: str) -> None:
+    one, two = (np.ravel(leaf) for leaf in jax.tree.leaves(state.position))
+    assert_standard_normal(np.concatenate([one, two]), what)
+    for name, a, b in (("two leaves", one, two), ("neighbours in a leaf", one[:-1], one[1:])):
+        correlation = float(np.mean(np.float64(a) * b)) * np.sqrt(a.size)
+        assert abs(correlation) < Z, (
+            f"{what}: {name} are correlated; does each parameter have noise of its own?"
+        )
+
+
+def _check_transformations(walk: Walk, key: Key) -> None:
+    like = _nested(4)
+    keys = jax.random.split(key, 6)
+    init, step = jax.jit(walk.init), jax.jit(walk.step)
+    states = [init(k, like) for k in keys[:3]]
+    steps = [step(k, s) for k, s in zip(keys[3:], states, strict=True)]
+    assert _close(walk.init(keys[0], like), states[0]), "init must do under jit what it does without"
+    assert _close(walk.step(keys[3], states[0]), steps[0]), "step must do under jit what it does without"
+    stacked = tree.stack(states)
+    together = jax.jit(jax.vmap(walk.step))(keys[3:], stacked)
+    assert _close([tree.lane(together, i) for i in range(3)], steps), (
+        "step must do under vmap what it does in a loop"
+    )
+    assert not _equal(states[0].position, states[1].position), "init must depend on its key"
+    assert not _equal(steps[0][0].position, states[0].position), "step must move some parameter"
+
+
+def _shapes(tree: Any) -> Any:
+    leaves, structure = jax.tree.flatten(tree)
+    return structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
+
+
+def _pairs(one: Any, other: Any) -> Sequence[tuple[Any, Any]]:
+    return list(zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True))
+
+
+def _equal(one: Any, other: Any) -> bool:
+    return all(np.array_equal(a, b) for a, b in _pairs(one, other))
+
+
+def _close(one: Any, other: Any) -> bool:
+    """Equal up to the few roundings by which fused arithmetic may differ."""
+    return all(np.allclose(a, b, rtol=1e-5, atol=1e-6) for a, b in _pairs(one, other))

@@ -1,0 +1,83 @@
+"""`TRAIN(θ_anc, θ_init)` of Algorithms 1 and 2: minibatch descent on the anchored loss."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from anchorwalk import tree
+from anchorwalk.objective import Batch, anchored_loss, validation_loss
+from anchorwalk.problem import Problem
+from anchorwalk.training.settings import Training
+from anchorwalk.types import Array, Key, Params
+
+
+class _Best(NamedTuple):
+    params: Params
+    loss: Array
+
+
+def shuffled(key: Key, n: int, batch_size: int) -> Batch:
+    """One epoch: every row once, in random order, as a stack of batches.
+
+    The last batch is filled up with real rows that do not count.
+    """
+    steps = -(-n // batch_size)
+    order = jax.random.permutation(key, n)
+    position = jnp.arange(steps * batch_size).reshape(steps, batch_size)
+    return Batch(order[position % n], position < n)
+
+
+def train(
+    key: Key, problem: Problem, how: Training, anchor: Params, params: Params, noise: Array | None = None
+) -> tuple[Params, Array]:
+    """Minimise the anchored loss from `params`.
+
+    Args:
+        key: Decides the order of the rows, nothing else.
+        problem: What to fit.
+        how: Optimiser, epochs, batch size.
+        anchor: θ_anc; an argument, so that one compiled program serves every member.
+        params: θ_init.
+        noise: Perturbation of all targets in units of the likelihood's noise, or None.
+
+    Returns:
+        The parameters found, and the mean minibatch loss of each epoch.
+
+    Example:
+        >>> import anchorwalk as aw, jax, jax.numpy as jnp
+        >>> from anchorwalk.training import train
+        >>> problem = aw.Problem(lambda key: jnp.zeros(()), lambda w, x: x * w, aw.Normal(scale=1.0),
+        ...                      aw.Prior(scale=1.0), data=(jnp.ones(3), jnp.full(3, 4.0)))
+        >>> how = aw.Training(aw.SGD(0.1), epochs=100, batch_size=3)
+        >>> params, losses = train(jax.random.key(0), problem, how, jnp.zeros(()), jnp.zeros(()))
+        >>> print(params.round(3), losses.shape)  # the optimum is 3 * 4 / (3 + 1)
+        3.0 (100,)
+    """
+    n = problem.n
+    optimizer = how.optimizer.build(how.steps(n))
+
+    def step(carry: tuple[Params, Any], batch: Batch) -> tuple[tuple[Params, Any], Array]:
+        params, state = carry
+        loss, gradient = jax.value_and_grad(lambda p: anchored_loss(problem, anchor, p, batch, noise))(params)
+        updates, state = optimizer.update(gradient, state, params)
+        return (optax.apply_updates(params, updates), state), loss * jnp.sum(batch.present) / n
+
+    def epoch(carry: tuple[Params, Any, _Best | None], number: Array) -> tuple[Any, Array]:
+        params, state, best = carry
+        batches = shuffled(jax.random.fold_in(key, number), n, how.batch_size)
+        (params, state), losses = jax.lax.scan(step, (params, state), batches)
+        if best is not None:
+            loss = validation_loss(problem, anchor, params, how.batch_size)
+            best = tree.where(loss < best.loss, _Best(params, loss), best)
+        return (params, state, best), jnp.sum(losses)
+
+    # Differs from the paper, where the best epoch is kept on validation rows: here only on request.
+    best = _Best(params, jnp.asarray(jnp.inf)) if how.keep == "best" else None
+    (params, _, best), losses = jax.lax.scan(
+        epoch, (params, optimizer.init(params), best), jnp.arange(how.epochs)
+    )
+    if best is not None:  # where no epoch had a finite loss there is no best, and the wreck itself must show
+        params = tree.where(jnp.isfinite(best.loss), best.params, params)
+    return params, losses
