@@ -111,9 +111,7 @@ class Categorical:
     def check(self, outputs: Any, y: HostArray) -> None:
         """Labels must be whole numbers in [0, C), one for each row of logits."""
         if len(outputs.shape) < 2:
-            remedy = (
-                "Categorical() takes logits with the classes in the last axis; for one logit use Bernoulli()."
-            )
+            remedy = "Categorical() takes logits with the classes in the last axis; for one logit use Bernoulli()."
             checks.reject("apply", f"outputs of shape {outputs.shape}", "(N, classes)", remedy)
         _check_shape("Categorical()", outputs.shape[:-1], y)
         _check_integers("Categorical()", y)
@@ -348,36 +346,24 @@ def _check_shape(likelihood: str, expected: tuple[int, ...], y: HostArray) -> No
         remedy = "Drop the last axis of the targets: y[..., 0]."
     if (*y.shape, 1) == expected:
         remedy = "Add an axis to the targets, y[:, None], or drop the network's last axis, outputs[..., 0]."
-    what = (
-        f"targets y of shape {expected} for {likelihood} with these outputs (shapes are never broadcast here)"
-    )
+    what = f"targets y of shape {expected} for {likelihood} with these outputs (shapes are never broadcast here)"
     checks.reject("data", f"targets y of shape {y.shape}", what, remedy)
 
 
 def _check_numbers(likelihood: str, y: HostArray) -> None:
     if not (np.issubdtype(y.dtype, np.number) or y.dtype == bool):
-        checks.reject(
-            "data", f"targets y of type {y.dtype}", f"numbers for {likelihood}", "Convert the targets."
-        )
+        checks.reject("data", f"targets y of type {y.dtype}", f"numbers for {likelihood}", "Convert the targets.")
 
 
 def _check_integers(likelihood: str, y: HostArray) -> None:
     _check_numbers(likelihood, y)
     if np.issubdtype(y.dtype, np.floating) and not np.array_equal(y, np.round(y)):
         first = y[y != np.round(y)].flat[0]
-        checks.reject(
-            "data", f"a target y of {first!r}", f"whole numbers for {likelihood}", "Encode them as integers."
-        )
+        checks.reject("data", f"a target y of {first!r}", f"whole numbers for {likelihood}", "Encode them as integers.")
 
 
 def _check_range(likelihood: str, y: HostArray, low: float, high: float, why: str) -> None:
     if y.size and (y.min() < low or y.max() > high):
         bad = y.min() if y.min() < low else y.max()
-        remedy = (
-            "Renumber the labels from 0, or give the network more outputs."
-            if high != math.inf
-            else "Check them."
-        )
-        checks.reject(
-            "data", f"a target y of {bad}", f"values from {low} to {high} for {likelihood} ({why})", remedy
-        )
+        remedy = "Renumber the labels from 0, or give the network more outputs." if high != math.inf else "Check them."
+        checks.reject("data", f"a target y of {bad}", f"values from {low} to {high} for {likelihood} ({why})", remedy)

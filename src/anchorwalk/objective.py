@@ -34,9 +34,7 @@ def in_order(n: int, batch_size: int) -> Batch:
     return Batch(jnp.minimum(position, n - 1), position < n)
 
 
-def anchored_loss(
-    problem: Problem, anchor: Params, params: Params, batch: Batch, noise: Array | None = None
-) -> Array:
+def anchored_loss(problem: Problem, anchor: Params, params: Params, batch: Batch, noise: Array | None = None) -> Array:
     """An unbiased estimate of the anchored loss from one minibatch, in nats per row.
 
     The mean runs over the rows that are present, so that the last, smaller batch has no bias.
@@ -54,9 +52,7 @@ def anchored_loss(
     return -(mean + problem.prior.anchored_log_prob(anchor, params) / problem.n)
 
 
-def log_likelihood(
-    problem: Problem, data: Data, params: Params, batch: Batch, noise: Array | None = None
-) -> Array:
+def log_likelihood(problem: Problem, data: Data, params: Params, batch: Batch, noise: Array | None = None) -> Array:
     """Weighted log-likelihood of each row of a batch of `data`."""
     rows = data.take(batch.indices)
     outputs = problem.apply(params, rows.x)
@@ -74,15 +70,11 @@ class Evaluation(NamedTuple):
     gradient_norm: Array
 
 
-def evaluate(
-    problem: Problem, anchor: Params, params: Params, noise: Array | None, batch_size: int
-) -> Evaluation:
+def evaluate(problem: Problem, anchor: Params, params: Params, noise: Array | None, batch_size: int) -> Evaluation:
     """The anchored loss on all the data and its gradient norm, in batches."""
 
     def data_term(params: Params, batch: Batch) -> Array:
-        return (
-            -jnp.sum(batch.present * log_likelihood(problem, problem.data, params, batch, noise)) / problem.n
-        )
+        return -jnp.sum(batch.present * log_likelihood(problem, problem.data, params, batch, noise)) / problem.n
 
     def add(carry: tuple[Array, Params], batch: Batch) -> tuple[tuple[Array, Params], None]:
         loss, gradient = jax.value_and_grad(data_term)(params, batch)

@@ -46,9 +46,7 @@ class Prior:
 
     def __post_init__(self) -> None:
         if _is_number(self.scale):
-            checks.positive(
-                "Prior(scale=)", self.scale, "A scale is a standard deviation: pass a number above zero."
-            )
+            checks.positive("Prior(scale=)", self.scale, "A scale is a standard deviation: pass a number above zero.")
         if _is_number(self.mean):
             checks.number("Prior(mean=)", self.mean)
 
@@ -63,9 +61,7 @@ class Prior:
         for path, leaf in tree.named_leaves(scale):
             if not (np.isfinite(leaf).all() and (leaf > 0).all()):
                 given = f"{np.min(leaf):g} at {path!r}"
-                checks.reject(
-                    "Prior(scale=)", given, "a number above zero", "A scale is a standard deviation."
-                )
+                checks.reject("Prior(scale=)", given, "a number above zero", "A scale is a standard deviation.")
         for path, leaf in tree.named_leaves(mean):
             checks.finite(f"Prior(mean=) at {path!r}", leaf, "Pass finite means.")
         return Prior(scale=scale, mean=mean)
@@ -132,7 +128,7 @@ def by_path(values: Mapping[str, float]) -> Rule:
             if fnmatch.fnmatchcase(path, pattern):
                 return value
         known = ", ".join(map(repr, values))
-        checks.reject(
+        return checks.reject(
             "by_path", f"no pattern that fits the parameter {path!r}", f"one of {known} to fit", "Add '*'."
         )
 
@@ -140,9 +136,7 @@ def by_path(values: Mapping[str, float]) -> Rule:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) or (
-        isinstance(value, np.ndarray | np.number | jax.Array) and value.ndim == 0
-    )
+    return isinstance(value, int | float) or (isinstance(value, np.ndarray | np.number | jax.Array) and value.ndim == 0)
 
 
 def _per_leaf(argument: str, value: Any, like: Params) -> Params:
@@ -152,7 +146,7 @@ def _per_leaf(argument: str, value: Any, like: Params) -> Params:
         return jax.tree_util.tree_map_with_path(
             lambda path, leaf: np.asarray(value(tree.name(path), leaf), leaf.dtype), like
         )
-    if jax.tree.structure(value) != jax.tree.structure(like):
+    if [path for path, _ in tree.named_leaves(value)] != [path for path, _ in tree.named_leaves(like)]:
         known = ", ".join(path for path, _ in tree.named_leaves(like))
         given = f"a tree with the leaves {', '.join(path for path, _ in tree.named_leaves(value)) or 'none'}"
         remedy = "Match the parameters' tree, or pass one number, fan_in(...) or by_path(...)."

@@ -32,7 +32,8 @@ class Data:
 
     def take(self, indices: Array) -> "Data":
         """The rows at `indices`."""
-        return jax.tree.map(lambda leaf: jnp.take(leaf, indices, axis=0), self)
+        rows: Data = jax.tree.map(lambda leaf: jnp.take(leaf, indices, axis=0), self)
+        return rows
 
 
 @tree.node(static=("init", "apply"))
@@ -135,9 +136,7 @@ class Problem:
         """
         rows = max(1, int(self.n * share))
         if rows >= self.n:
-            checks.reject(
-                "data", f"{self.n} rows", "enough rows to hold some back", "Pass validation= or more rows."
-            )
+            checks.reject("data", f"{self.n} rows", "enough rows to hold some back", "Pass validation= or more rows.")
         order = jax.random.permutation(key, self.n)
         leaves, structure = jax.tree.flatten(self)
         split: Problem = jax.tree.unflatten(structure, leaves)
@@ -151,9 +150,7 @@ def _check_init(init: Init) -> Params:
         checks.reject("init", type(init).__name__, "a function of a key", "Pass init=lambda key: params.")
     like = jax.eval_shape(init, jax.random.key(0))
     if not jax.tree.leaves(like):
-        checks.reject(
-            "init", "a function that returns no arrays", "a pytree of parameters", "Return the parameters."
-        )
+        checks.reject("init", "a function that returns no arrays", "a pytree of parameters", "Return the parameters.")
     for path, leaf in tree.named_leaves(like):
         if not jnp.issubdtype(leaf.dtype, jnp.floating):
             remedy = "Keep constants out of the parameters: close over them in apply."
@@ -169,9 +166,7 @@ def check_inputs(argument: str, x: Inputs, dtype: Any) -> tuple[Inputs, int]:
     """
     leaves = tree.named_leaves(x)
     if not leaves:
-        checks.reject(
-            argument, "inputs x without arrays", "at least one array", "Pass an array or a pytree of arrays."
-        )
+        checks.reject(argument, "inputs x without arrays", "at least one array", "Pass an array or a pytree of arrays.")
     rows = set()
     for path, leaf in leaves:
         what = f"{argument}: inputs x" + (f" at {path!r}" if path else "")
@@ -182,9 +177,7 @@ def check_inputs(argument: str, x: Inputs, dtype: Any) -> tuple[Inputs, int]:
         checks.finite(what, array, "Remove or impute those rows first.")
         rows.add(array.shape[0])
     if len(rows) > 1:
-        checks.reject(
-            argument, f"inputs with {sorted(rows)} rows", "the same number of rows", "Check the arrays."
-        )
+        checks.reject(argument, f"inputs with {sorted(rows)} rows", "the same number of rows", "Check the arrays.")
     if rows == {0}:
         checks.reject(argument, "0 rows", "at least one row", "Check how the data was loaded or filtered.")
     return jax.tree.map(lambda leaf: _cast(leaf, dtype), x), rows.pop()
@@ -198,9 +191,7 @@ def _check_data(
     x, n = check_inputs(argument, data[0], dtype)
     y = np.asarray(data[1])
     if y.ndim == 0 or y.shape[0] != n:
-        checks.reject(
-            argument, f"targets y of shape {y.shape} for {n} rows of x", f"{n} targets", "Match the rows."
-        )
+        checks.reject(argument, f"targets y of shape {y.shape} for {n} rows of x", f"{n} targets", "Match the rows.")
     checks.finite(f"{argument}: targets y", y, "Remove or impute those rows first.")
     outputs = _check_apply(apply, like, x, n)
     likelihood.check(outputs, y)
@@ -216,9 +207,7 @@ def _check_apply(apply: Apply, like: Params, x: Inputs, n: int) -> Any:
         checks.reject("apply", given, "apply(params, x) to work on the data", "Check the network and x.")
     if not isinstance(outputs, jax.ShapeDtypeStruct) or outputs.shape[:1] != (n,):
         given = f"outputs of shape {jax.tree.map(lambda leaf: leaf.shape, outputs)}"
-        checks.reject(
-            "apply", given, f"one array with {n} rows", "Return one row of outputs for each row of x."
-        )
+        checks.reject("apply", given, f"one array with {n} rows", "Return one row of outputs for each row of x.")
     return outputs
 
 
@@ -227,11 +216,10 @@ def _check_weights(weights: Any, n: int, dtype: Any) -> Array:
         return jnp.ones(n, dtype)
     array = np.asarray(weights)
     if array.shape != (n,):
-        checks.reject(
-            "weights", f"shape {array.shape}", f"shape ({n},)", "Pass one weight for each row, or None."
-        )
+        checks.reject("weights", f"shape {array.shape}", f"shape ({n},)", "Pass one weight for each row, or None.")
     if not (np.isfinite(array).all() and (array >= 0).all() and array.sum() > 0):
-        checks.reject("weights", f"values from {array.min()} to {array.max()}", "finite weights, not negative, not all 0",
+        given = f"values from {array.min()} to {array.max()}"
+        checks.reject("weights", given, "finite weights of at least 0, not all 0",
                       "Pass one such weight for each row, or None.")  # fmt: skip
     return jnp.asarray(array, dtype)
 

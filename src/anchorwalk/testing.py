@@ -94,9 +94,7 @@ def assert_standard_normal(x: Any, what: str) -> None:
     ranks = np.arange(ordered.size + 1) / ordered.size
     distance = max(np.max(ranks[1:] - ordered), np.max(ordered - ranks[:-1]))
     limit = _DKW / np.sqrt(ordered.size)
-    assert distance < limit, (
-        f"{what}: Kolmogorov-Smirnov distance {distance:.4g} from the normal, above {limit:.4g}"
-    )
+    assert distance < limit, f"{what}: Kolmogorov-Smirnov distance {distance:.4g} from the normal, above {limit:.4g}"
 
 
 def _nested(leaf: int) -> dict[str, Any]:
@@ -112,9 +110,7 @@ def _check_structure(walk: Walk, key: Key) -> None:
     assert isinstance(state, WalkState), "init must return a WalkState"
     assert isinstance(after, WalkState), "step must return (WalkState, WalkInfo)"
     assert isinstance(info, WalkInfo), "step must return (WalkState, WalkInfo)"
-    assert _shapes(state.position) == _shapes(like), (
-        "init must give positions in the tree, shapes and dtypes of `like`"
-    )
+    assert _shapes(state.position) == _shapes(like), "init must give positions in the tree, shapes and dtypes of `like`"
     assert _shapes(after) == _shapes(state), "step must keep the tree, shapes and dtypes of its state"
     share = float(info.acceptance)
     assert 0 <= share <= 1, f"the acceptance is a share of the parameters, got {share}"
@@ -139,9 +135,7 @@ def _check_positions(state: WalkState, what: str) -> None:
     assert_standard_normal(np.concatenate([one, two]), what)
     for name, a, b in (("two leaves", one, two), ("neighbours in a leaf", one[:-1], one[1:])):
         correlation = float(np.mean(np.float64(a) * b)) * np.sqrt(a.size)
-        assert abs(correlation) < Z, (
-            f"{what}: {name} are correlated; does each parameter have noise of its own?"
-        )
+        assert abs(correlation) < Z, f"{what}: {name} are correlated; does each parameter have noise of its own?"
 
 
 def _check_transformations(walk: Walk, key: Key) -> None:
@@ -154,9 +148,7 @@ def _check_transformations(walk: Walk, key: Key) -> None:
     assert _close(walk.step(keys[3], states[0]), steps[0]), "step must do under jit what it does without"
     stacked = tree.stack(states)
     together = jax.jit(jax.vmap(walk.step))(keys[3:], stacked)
-    assert _close([tree.lane(together, i) for i in range(3)], steps), (
-        "step must do under vmap what it does in a loop"
-    )
+    assert _close([tree.lane(together, i) for i in range(3)], steps), "step must do under vmap what it does in a loop"
     assert not _equal(states[0].position, states[1].position), "init must depend on its key"
     assert not _equal(steps[0][0].position, states[0].position), "step must move some parameter"
 

@@ -80,7 +80,7 @@ class MemberInfo(NamedTuple):
     """
 
     chain: ArrayLike
-    index: ArrayLike
+    index: ArrayLike  # type: ignore[assignment]  # it hides tuple.index, which nobody calls here
     status: ArrayLike
     loss_start: ArrayLike
     loss_end: ArrayLike

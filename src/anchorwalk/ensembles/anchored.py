@@ -11,9 +11,7 @@ from anchorwalk.types import Key
 from anchorwalk.walks import Independent
 
 
-def anchored_ensemble(
-    key: Key, problem: Problem, members: int, training: Training, **options: Any
-) -> Posterior:
+def anchored_ensemble(key: Key, problem: Problem, members: int, training: Training, **options: Any) -> Posterior:
     """Train `members` networks from scratch, each pulled towards its own draw from the prior.
 
     Args:
@@ -31,6 +29,4 @@ def anchored_ensemble(
         >>> len(aw.anchored_ensemble(jax.random.key(0), problem, 4, how, callbacks=[]))
         4
     """
-    return sample(
-        key, problem, Plan(chains=members, members=1, first=training), walk=Independent(), **options
-    )
+    return sample(key, problem, Plan(chains=members, members=1, first=training), walk=Independent(), **options)

@@ -25,7 +25,7 @@ class Report(NamedTuple):
 
     plan: Plan
     chains: tuple[int, ...]
-    index: int
+    index: int  # type: ignore[assignment]  # it hides tuple.index, which nobody calls here
     members: Sequence[Member]
     members_done: int
     epochs_done: int
@@ -84,9 +84,7 @@ class Progress:
         if self._bar is None:
             self.start(report.plan, 0)
         loss = float(np.mean([member.losses[-1] for member in report.members]))
-        self._bar.set_postfix_str(
-            f"{report.members_done}/{report.plan.total} members, loss {loss:.4g}", refresh=False
-        )
+        self._bar.set_postfix_str(f"{report.members_done}/{report.plan.total} members, loss {loss:.4g}", refresh=False)
         self._bar.update(report.epochs_done - self._bar.n)
         if report.last:
             self._bar.close()

@@ -47,25 +47,34 @@ class Recipe(NamedTuple):
     how: Training
 
 
-def start_chain(
-    root: Key, recipe: Recipe, shared_order: bool, perturb_targets: bool, chain: Array, attempt: Array
-) -> tuple[ChainState, Member]:
+class Options(NamedTuple):
+    """What decides the form of the compiled programs, beside the shapes of everything.
+
+    Attributes:
+        shared_order: See `Plan`.
+        perturb_targets: See `sample`.
+    """
+
+    shared_order: bool
+    perturb_targets: bool
+
+
+def start_chain(root: Key, recipe: Recipe, options: Options, chain: Array, attempt: Array) -> tuple[ChainState, Member]:
     """The first member of a chain: anchor, initialisation, long training.
 
     Args:
         root: The run's key.
         recipe: Problem, walk and training.
-        shared_order: See `Plan`.
-        perturb_targets: See `sample`.
+        options: What decides the form of the program.
         chain: The chain's number.
         attempt: 0, and one more each time the training diverged; decides the initialisation alone, so that
             a chain never gets to choose its anchor.
     """
     problem, walk, _ = recipe
     index = jnp.zeros((), jnp.int32)
-    keys = member_keys(root, chain, index, shared_order)
+    keys = member_keys(root, chain, index, options.shared_order)
     walk_state = walk.init(keys.walk, problem.params_like)  # Alg. 2, lines 1 and 3
-    noise = walk.init(keys.noise, _noise_like(problem)) if perturb_targets else None
+    noise = walk.init(keys.noise, _noise_like(problem)) if options.perturb_targets else None
     params = problem.init(jax.random.fold_in(keys.init, attempt))  # Alg. 2, line 2
     state = ChainState(walk_state, noise, params)
     return _train_member(keys.order, recipe, state, chain, index, jnp.ones(()))  # Alg. 2, line 4
@@ -74,8 +83,7 @@ def start_chain(
 def step_chain(
     root: Key,
     recipe: Recipe,
-    shared_order: bool,
-    perturb_targets: bool,
+    options: Options,
     chain: Array,
     index: Array,
     state: ChainState,
@@ -85,16 +93,15 @@ def step_chain(
     Args:
         root: The run's key.
         recipe: Problem, walk and training.
-        shared_order: See `Plan`.
-        perturb_targets: See `sample`.
+        options: What decides the form of the program.
         chain: The chain's number.
         index: The new member's place in the chain.
         state: What the previous member left.
     """
-    keys = member_keys(root, chain, index, shared_order)
+    keys = member_keys(root, chain, index, options.shared_order)
     walk_state, info = recipe.walk.step(keys.walk, state.walk)  # Alg. 2, line 6
     noise = state.noise
-    if perturb_targets:
+    if options.perturb_targets:
         assert noise is not None
         noise, _ = recipe.walk.step(keys.noise, noise)
     state = ChainState(walk_state, noise, state.params)  # Alg. 2, line 7: start from the previous optimum
@@ -145,4 +152,4 @@ def _loss_is_finite(how: Training, losses: Array, full_loss: Array) -> Array:
 
 
 def _noise_like(problem: Problem) -> Params:
-    return jax.ShapeDtypeStruct(problem.data.y.shape, problem.data.weights.dtype)
+    return jax.eval_shape(lambda: jnp.zeros(problem.data.y.shape, problem.data.weights.dtype))

@@ -75,9 +75,7 @@ def describe(problem: Problem, plan: Plan, walk: Walk | None = None) -> Descript
     summary = diagnostics.summarize(walk, plan.members, plan.chains)
     like = problem.params_like
     steps = sum(
-        plan.training(min(i, 1)).steps(problem.n) * count
-        for i, count in ((0, 1), (1, plan.members - 1))
-        if count
+        plan.training(min(i, 1)).steps(problem.n) * count for i, count in ((0, 1), (1, plan.members - 1)) if count
     )
     return Description(
         parameters=tree.size(like),

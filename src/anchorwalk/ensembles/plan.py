@@ -111,9 +111,7 @@ class Plan:
         smallest = chains * first.epochs
         if budget < smallest:
             expected = f"at least {smallest} epochs, {chains} x {first.epochs} for one first training a chain"
-            checks.reject(
-                "budget", f"{budget} epochs", expected, f"Set budget={smallest} or more, or fewer chains."
-            )
+            checks.reject("budget", f"{budget} epochs", expected, f"Set budget={smallest} or more, or fewer chains.")
         members = 1 if then is None else 1 + (budget // chains - first.epochs) // then.epochs
         return cls(chains, members, first, then, shared_order)
 
@@ -144,13 +142,9 @@ class Plan:
         """
         checks.choice("method", method, ("ae", "sae"))
         if budget not in PAPER_CHAINS:
-            checks.reject(
-                "budget", budget, "200, 500, 1000 or 10000", "Use Plan.from_budget for other budgets."
-            )
+            checks.reject("budget", budget, "200, 500, 1000 or 10000", "Use Plan.from_budget for other budgets.")
         if later_epochs not in (2, 10):
-            checks.reject(
-                "later_epochs", later_epochs, "2 (Table 4) or 10 (Table 5)", "Use Plan.from_budget."
-            )
+            checks.reject("later_epochs", later_epochs, "2 (Table 4) or 10 (Table 5)", "Use Plan.from_budget.")
         first = replace(_check_training("first", first), epochs=PAPER_FIRST_EPOCHS)
         if method == "ae":
             return cls.from_budget(budget, first=first)

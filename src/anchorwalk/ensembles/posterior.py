@@ -56,17 +56,13 @@ class Posterior:
     def __getitem__(self, place: tuple[int, int]) -> Member:
         """The member at (chain, index), whatever its status."""
         if not (isinstance(place, tuple) and len(place) == 2):
-            checks.reject(
-                "posterior[...]", repr(place), "posterior[chain, index]", "Pass a chain and an index."
-            )
+            checks.reject("posterior[...]", repr(place), "posterior[chain, index]", "Pass a chain and an index.")
         chain, index = place
         for info in self.infos:
             if (info.chain, info.index) == (chain, index):
                 return self._member(info)
         chains = {info.chain for info in self.infos}
-        raise IndexError(
-            f"no member {index} in chain {chain} among {len(self.infos)} members of {len(chains)} chains"
-        )
+        raise IndexError(f"no member {index} in chain {chain} among {len(self.infos)} members of {len(chains)} chains")
 
     def __repr__(self) -> str:
         left_out = f", {self.diverged} diverged" if self.diverged else ""
@@ -101,9 +97,7 @@ class Posterior:
         """
         good = self._good
         if not good:
-            checks.reject(
-                "predict", "a posterior without members", "at least one", "Look at posterior.infos."
-            )
+            checks.reject("predict", "a posterior without members", "at least one", "Look at posterior.infos.")
         like = self._member(good[0]).params
         x, rows = check_inputs("predict", x, jnp.result_type(*jax.tree.leaves(like)))
         x = jax.tree.map(np.asarray, x)

@@ -10,12 +10,12 @@ import numpy as np
 
 from anchorwalk import checks, tree
 from anchorwalk.ensembles.callbacks import Callback, Progress, Report, StartCallback
-from anchorwalk.ensembles.chain import HOLD_BACK, Recipe
+from anchorwalk.ensembles.chain import HOLD_BACK, Options, Recipe
 from anchorwalk.ensembles.describe import check_fit
 from anchorwalk.ensembles.interrupt import Interrupt
 from anchorwalk.ensembles.plan import Plan
 from anchorwalk.ensembles.posterior import Posterior
-from anchorwalk.ensembles.runners import Lanes, Options, Runner, parse
+from anchorwalk.ensembles.runners import Lanes, Runner, parse
 from anchorwalk.errors import DivergedWarning, InterruptedWarning, Status, TrainingFailed
 from anchorwalk.likelihoods import NormalLikelihood
 from anchorwalk.problem import Problem
@@ -193,12 +193,8 @@ class _Run:
             attempts = attempts + failed.astype(np.uint32)
 
 
-def _check_arguments(
-    key: Any, problem: Any, plan: Any, runner: Any, perturb_targets: bool
-) -> tuple[Problem, Runner]:
-    if not (
-        isinstance(key, jax.Array) and jax.numpy.issubdtype(key.dtype, jax.dtypes.prng_key) and key.ndim == 0
-    ):
+def _check_arguments(key: Any, problem: Any, plan: Any, runner: Any, perturb_targets: bool) -> tuple[Problem, Runner]:
+    if not (isinstance(key, jax.Array) and jax.numpy.issubdtype(key.dtype, jax.dtypes.prng_key) and key.ndim == 0):
         checks.reject("key", repr(key), "one typed key", "Pass jax.random.key(seed).")
     if not isinstance(problem, Problem):
         checks.reject("problem", type(problem).__name__, "a Problem", "Pass Problem(init=, apply=, ...).")

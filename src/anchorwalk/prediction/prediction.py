@@ -135,9 +135,7 @@ class Prediction:
             checks.reject("quantile", type(likelihood).__name__, "a likelihood over numbers", remedy)
         levels = np.atleast_1d(np.asarray(q, np.float64))
         if not ((levels > 0) & (levels < 1)).all():
-            checks.reject(
-                "quantile(q=)", q, "probabilities strictly between 0 and 1", "Choose q in that range."
-            )
+            checks.reject("quantile(q=)", q, "probabilities strictly between 0 and 1", "Choose q in that range.")
         axes = (1,) * self.mean.ndim
         levels = levels.reshape(-1, *axes)
         low = self.mean - self.std * np.sqrt((1 - levels) / levels) - ACCURACY * self.std
@@ -173,9 +171,7 @@ class Prediction:
         result: list[HostArray] = [np.empty(0)] * n
         for member, outputs in self._passes.outputs(sorted(set(of_draw.tolist()))):
             for draw in np.flatnonzero(of_draw == member):
-                result[place[draw]] = np.asarray(
-                    _draw(self._likelihood, jax.random.fold_in(noise_key, draw), outputs)
-                )
+                result[place[draw]] = np.asarray(_draw(self._likelihood, jax.random.fold_in(noise_key, draw), outputs))
         return np.stack(result)
 
     def _class_likelihood(self, what: str) -> ClassLikelihood:
@@ -192,9 +188,7 @@ class Prediction:
         grid = low[..., None] + (high - low)[..., None] * shares
         inner = jnp.asarray(np.moveaxis(grid[..., 1:-1], 0, -2), jnp.float32)  # (rows, ..., levels, points)
         flat = inner.reshape(*inner.shape[:-2], -1)
-        total = sum(
-            np.asarray(_cdf(likelihood, outputs, flat), np.float64) for _, outputs in self._passes.outputs()
-        )
+        total = sum(np.asarray(_cdf(likelihood, outputs, flat), np.float64) for _, outputs in self._passes.outputs())
         cdf = np.moveaxis(np.asarray(total / self._passes.count).reshape(inner.shape), -2, 0)
         cell = np.sum(cdf < levels[..., None], axis=-1, keepdims=True)
         return np.take_along_axis(grid, cell, -1)[..., 0], np.take_along_axis(grid, cell + 1, -1)[..., 0]

@@ -20,7 +20,7 @@ class Round(NamedTuple):
     """
 
     chains: tuple[int, ...]
-    index: int
+    index: int  # type: ignore[assignment]  # it hides tuple.index, which nobody calls here
     members: Member
     states: ChainState
 

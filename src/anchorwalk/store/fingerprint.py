@@ -7,13 +7,14 @@ from typing import Any
 import jax
 import numpy as np
 
+from anchorwalk import tree
 from anchorwalk.problem import Problem
 from anchorwalk.training import Bare, Training
 
 
-def of_tree(tree: Any) -> str:
+def of_tree(value: Any) -> str:
     """A fingerprint of structure, shapes, dtypes and values."""
-    leaves, structure = jax.tree.flatten(tree)
+    leaves, structure = jax.tree.flatten(value)
     digest = hashlib.sha256(_without_addresses(str(structure)).encode())
     for leaf in leaves:
         array = np.ascontiguousarray(leaf)
@@ -33,9 +34,7 @@ def of_function(function: Any, *arguments: Any) -> str:
 def of_network(problem: Problem) -> str:
     """A fingerprint of `init` and `apply`."""
     like = problem.params_like
-    one_row = jax.tree.map(
-        lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape[1:]), leaf.dtype), problem.data.x
-    )
+    one_row = jax.eval_shape(lambda x: tree.lane(x, slice(1)), problem.data.x)
     return of_function(problem.init, jax.random.key(0)) + of_function(problem.apply, like, one_row)
 
 

@@ -63,6 +63,4 @@ def check_same(stored: Header, given: Header) -> None:
     if differing:
         details = "; ".join(f"{name} was {stored.get(name)}, is {given[name]}" for name in differing)
         remedy = "Repeat the arguments of the stored run, or choose another store."
-        checks.reject(
-            "store", f"a run whose {', '.join(differing)} differ ({details})", "the same run", remedy
-        )
+        checks.reject("store", f"a run whose {', '.join(differing)} differ ({details})", "the same run", remedy)

@@ -26,7 +26,7 @@ def cosine(rate: Any, end_rate: Any, steps: int) -> Any:
     if end_rate is None:
         return lambda step: jnp.asarray(rate)
 
-    def schedule(step: Array) -> Array:
+    def schedule(step: Array) -> Any:
         return end_rate + 0.5 * (rate - end_rate) * (1 + jnp.cos(jnp.pi * step / steps))
 
     return schedule
@@ -98,15 +98,11 @@ class SGD:
 
     def __post_init__(self) -> None:
         _set_rates(self, "SGD", self.rate, self.end_rate)
-        object.__setattr__(
-            self, "momentum", checks.within("SGD(momentum=)", self.momentum, 0, 1, open_above=True)
-        )
+        object.__setattr__(self, "momentum", checks.within("SGD(momentum=)", self.momentum, 0, 1, open_above=True))
 
     def build(self, steps: int) -> optax.GradientTransformation:
         """The optimiser for a training of `steps` steps."""
-        return optax.sgd(
-            cosine(self.rate, self.end_rate, steps), momentum=self.momentum, nesterov=self.nesterov
-        )
+        return optax.sgd(cosine(self.rate, self.end_rate, steps), momentum=self.momentum, nesterov=self.nesterov)
 
 
 @tree.node(static=("transformation",))
@@ -126,7 +122,5 @@ def _set_rates(recipe: Any, name: str, rate: Any, end_rate: Any) -> None:
     if end_rate is not None:
         value = checks.number(f"{name}(end_rate=)", end_rate)
         if value < 0:
-            checks.reject(
-                f"{name}(end_rate=)", end_rate, "a number of at least zero", "Pass None to keep the rate."
-            )
+            checks.reject(f"{name}(end_rate=)", end_rate, "a number of at least zero", "Pass None to keep the rate.")
         object.__setattr__(recipe, "end_rate", value)

@@ -75,9 +75,7 @@ def train(
 
     # Differs from the paper, where the best epoch is kept on validation rows: here only on request.
     best = _Best(params, jnp.asarray(jnp.inf)) if how.keep == "best" else None
-    (params, _, best), losses = jax.lax.scan(
-        epoch, (params, optimizer.init(params), best), jnp.arange(how.epochs)
-    )
+    (params, _, best), losses = jax.lax.scan(epoch, (params, optimizer.init(params), best), jnp.arange(how.epochs))
     if best is not None:  # where no epoch had a finite loss there is no best, and the wreck itself must show
         params = tree.where(jnp.isfinite(best.loss), best.params, params)
     return params, losses

@@ -21,9 +21,7 @@ def step(move: Move, key: Key, state: WalkState) -> tuple[WalkState, WalkInfo]:
     stateless = not jax.tree.leaves(state.memory)
     memory = () if stateless else tree.ravel(state.memory)
     position, memory, accepted = move(key, tree.ravel(state.position), memory)
-    after = WalkState(
-        tree.unravel(position, state.position), () if stateless else tree.unravel(memory, state.memory)
-    )
+    after = WalkState(tree.unravel(position, state.position), () if stateless else tree.unravel(memory, state.memory))
     return after, WalkInfo(jnp.mean(accepted, dtype=jnp.float32))
 
 

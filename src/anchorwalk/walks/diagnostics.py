@@ -136,9 +136,7 @@ def span(walk: Walk, members: int, key: Key | None = None) -> float:
     return summarize(walk, members, key=key).span
 
 
-def autocorrelation(
-    walk: Walk, lags: int, key: Key | None = None
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def autocorrelation(walk: Walk, lags: int, key: Key | None = None) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Correlation of a parameter's anchor with the one k steps later, for k = 0 ... lags.
 
     Example:
@@ -149,7 +147,7 @@ def autocorrelation(
     lags = checks.count("lags", lags, least=0)
     start, rest = _lagged(jax.random.key(0) if key is None else key, walk, lags)
     path = np.concatenate([np.asarray(start)[None], np.asarray(rest)]).astype(np.float64)
-    return np.mean(path * path[0], axis=1) / np.mean(path[0] ** 2)
+    return np.asarray(np.mean(path * path[0], axis=1) / np.mean(path[0] ** 2))
 
 
 def _lagged(key: Key, walk: Walk, lags: int) -> tuple[Array, Array]:

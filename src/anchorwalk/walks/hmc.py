@@ -33,9 +33,7 @@ class Hamiltonian:
         name = "Hamiltonian(step_size=)"
         size = checks.positive(name, self.step_size)
         if size >= 2:
-            checks.reject(
-                name, size, "a number below 2", "Leapfrog on a normal is unstable from 2 on: choose less."
-            )
+            checks.reject(name, size, "a number below 2", "Leapfrog on a normal is unstable from 2 on: choose less.")
         object.__setattr__(self, "step_size", size)
         checks.count("Hamiltonian(steps=)", self.steps)
 

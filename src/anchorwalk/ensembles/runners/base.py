@@ -1,21 +1,14 @@
 """What a runner is: it trains one member of every chain of a block, as one compiled program."""
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from anchorwalk.ensembles.chain import Recipe
+from anchorwalk.ensembles.chain import Options, Recipe
 from anchorwalk.types import ChainState, Key, Member
 
 Lanes = np.ndarray[tuple[int], np.dtype[np.uint32]]
 """Numbers, one for each chain of a block."""
-
-
-class Options(NamedTuple):
-    """What decides the form of the compiled programs, beside the shapes of everything."""
-
-    shared_order: bool
-    perturb_targets: bool
 
 
 class Runner(Protocol):

@@ -7,8 +7,8 @@ import jax
 import numpy as np
 
 from anchorwalk import tree
-from anchorwalk.ensembles.chain import Recipe, start_chain, step_chain
-from anchorwalk.ensembles.runners.base import Lanes, Options
+from anchorwalk.ensembles.chain import Options, Recipe, start_chain, step_chain
+from anchorwalk.ensembles.runners.base import Lanes
 from anchorwalk.types import ChainState, Key, Member
 
 
@@ -42,14 +42,15 @@ class Sequential:
 
 @partial(jax.jit, static_argnames="options")
 def _start(root, recipe, options, chains, attempts):  # type: ignore[no-untyped-def]
-    return _lanes(start_chain(root, recipe, *options, chains[0], attempts[0]))
+    return _lanes(start_chain(root, recipe, options, chains[0], attempts[0]))
 
 
 @partial(jax.jit, static_argnames="options")
 def _step(root, recipe, options, chains, index, states):  # type: ignore[no-untyped-def]
-    return _lanes(step_chain(root, recipe, *options, chains[0], index, tree.lane(states, 0)))
+    return _lanes(step_chain(root, recipe, options, chains[0], index, tree.lane(states, 0)))
 
 
 def _lanes(result: tuple[ChainState, Member]) -> tuple[ChainState, Member]:
     """A leading axis of one, added inside the compiled program so that no further program is needed."""
-    return jax.tree.map(lambda leaf: leaf[None], result)
+    expanded: tuple[ChainState, Member] = jax.tree.map(lambda leaf: leaf[None], result)
+    return expanded

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import jax
 import numpy as np
 
 from anchorwalk import checks
-from anchorwalk.ensembles.chain import Recipe, start_chain, step_chain
-from anchorwalk.ensembles.runners.base import Lanes, Options
+from anchorwalk.ensembles.chain import Options, Recipe, start_chain, step_chain
+from anchorwalk.ensembles.runners.base import Lanes
 from anchorwalk.types import ChainState, Key, Member
 
 
@@ -43,7 +44,7 @@ class Vectorized:
         states = jax.tree.map(self._fill, states)
         return _step(root, recipe, options, self._fill(chains), np.int32(index), states)  # type: ignore[no-any-return]
 
-    def _fill(self, lanes):  # type: ignore[no-untyped-def]
+    def _fill(self, lanes: Any) -> Any:
         missing = self.width - lanes.shape[0]
         return lanes if missing == 0 else np.concatenate([lanes, np.repeat(lanes[-1:], missing, axis=0)])
 
@@ -53,9 +54,9 @@ class Vectorized:
 
 @partial(jax.jit, static_argnames="options")
 def _start(root, recipe, options, chains, attempts):  # type: ignore[no-untyped-def]
-    return jax.vmap(lambda c, a: start_chain(root, recipe, *options, c, a))(chains, attempts)
+    return jax.vmap(lambda c, a: start_chain(root, recipe, options, c, a))(chains, attempts)
 
 
 @partial(jax.jit, static_argnames="options")
 def _step(root, recipe, options, chains, index, states):  # type: ignore[no-untyped-def]
-    return jax.vmap(lambda c, s: step_chain(root, recipe, *options, c, index, s))(chains, states)
+    return jax.vmap(lambda c, s: step_chain(root, recipe, options, c, index, s))(chains, states)

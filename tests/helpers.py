@@ -1,0 +1,123 @@
+"""Small problems with known answers, shared by the tests."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import anchorwalk as aw
+from anchorwalk.ensembles.posterior import Posterior
+from anchorwalk.store import MemoryStore, Round
+from anchorwalk.types import ChainState, Member, MemberInfo, WalkState
+
+# Module-level functions, so that problems made from them share their compiled programs.
+
+
+def linear_init(key):
+    return {"w": jax.random.normal(key, (3,))}
+
+
+def linear_apply(params, x):
+    return x @ params["w"]
+
+
+@dataclass
+class LinearGaussian:
+    """Bayesian linear regression with its closed forms (P is the posterior's precision, S the prior's covariance)."""
+
+    mean: float = 0.0
+    noise: float = 0.5
+    rows: int = 24
+
+    def __post_init__(self):
+        rng = np.random.default_rng(1)
+        orthogonal, _ = np.linalg.qr(rng.normal(size=(self.rows, 3)))
+        mixing = np.array([[1.0, 0.3, 0.0], [0.0, 0.8, 0.2], [0.0, 0.0, 0.6]])
+        self.x = orthogonal @ mixing * 2.0
+        self.y = self.x @ np.array([1.0, -2.0, 0.5]) + self.noise * rng.normal(size=self.rows)
+        self.scale = np.array([0.5, 1.0, 2.0])
+        self.prior_precision = np.diag(1 / self.scale**2)
+        self.precision = self.x.T @ self.x / self.noise**2 + self.prior_precision
+
+    @property
+    def problem(self):
+        prior = aw.Prior(scale={"w": self.scale}, mean=self.mean)
+        return aw.Problem(linear_init, linear_apply, aw.Normal(scale=self.noise), prior, data=(self.x, self.y))
+
+    @property
+    def posterior_mean(self):
+        pull = self.prior_precision @ np.full(3, self.mean)
+        return np.linalg.solve(self.precision, self.x.T @ self.y / self.noise**2 + pull)
+
+    @property
+    def posterior_covariance(self):
+        return np.linalg.inv(self.precision)
+
+    @property
+    def anchored_covariance(self):
+        inverse = np.linalg.inv(self.precision)
+        return inverse @ self.prior_precision @ inverse
+
+    def optimum(self, anchor, noise=None):
+        y = self.y if noise is None else self.y + self.noise * noise
+        return np.linalg.solve(self.precision, self.x.T @ y / self.noise**2 + self.prior_precision @ anchor)
+
+    def training(self, accuracy=1e-7):
+        """Full-batch momentum with the best constant rate for a quadratic: linear convergence to the optimum.
+
+        At condition number k the error shrinks by (sqrt(k) - 1) / (sqrt(k) + 1) a step, up to a polynomial.
+        """
+        eigenvalues = np.linalg.eigvalsh(self.precision / self.rows)
+        low, high = np.sqrt(eigenvalues[0]), np.sqrt(eigenvalues[-1])
+        root = (high - low) / (high + low)
+        optimizer = aw.SGD(float(4 / (low + high) ** 2), momentum=float(root**2))
+        epochs = int(1.5 * np.log(accuracy) / np.log(root))
+        return aw.Training(optimizer, epochs=epochs, batch_size=self.rows)
+
+
+SMALL = aw.networks.mlp(2, (8,), 1)
+
+
+def small_apply(params, x):
+    return SMALL.apply(params, x)[:, 0]
+
+
+def small_problem(rows=20, scale=0.5, noise=0.3, **options):
+    """A tiny network on a smooth function; 20 rows, so that batches of 7 leave a smaller last one."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(rows, 2))
+    y = np.sin(x[:, 0]) + x[:, 1]
+    return aw.Problem(
+        SMALL.init, small_apply, aw.Normal(scale=noise), aw.Prior(scale=scale), data=(x, y), **options
+    )
+
+
+def small_plan(chains=3, members=3, rate=0.01, batch_size=7, **options):
+    first = aw.Training(aw.Adam(rate, end_rate=rate / 10), epochs=4, batch_size=batch_size)
+    then = aw.Training(aw.Adam(rate, end_rate=rate / 10), epochs=2, batch_size=batch_size)
+    return aw.Plan(chains, members, first, then if members > 1 else None, **options)
+
+
+def posterior_of(params: list[Any], apply, likelihood) -> Posterior:
+    """A posterior of given members, one chain each, without training."""
+    store = MemoryStore()
+    for chain, tree in enumerate(params):
+        info = MemberInfo(*(np.asarray([v]) for v in (chain, 0, 0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0)))
+        member = Member(jax.tree.map(lambda leaf: np.asarray(leaf)[None], tree), np.zeros((1, 1)), info)
+        store.commit(Round((chain,), 0, member, ChainState(WalkState((), ()), None, ())))
+    return Posterior(store, apply, likelihood, tuple(store.infos()), {}, True)
+
+
+def leaves_equal(one, other):
+    pairs = list(zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True))
+    return bool(pairs) and all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in pairs)
+
+
+def stacked_params(posterior):
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *[member.params for member in posterior])
+
+
+def zeros_init(key):
+    return jnp.zeros(())

@@ -1,0 +1,119 @@
+"""Anchored optima on a linear-Gaussian model, where everything has a closed form.
+
+With P the posterior's precision and S the prior's covariance, the anchored optima have the posterior's mean and the
+covariance inv(P) inv(S) inv(P); with perturbed targets the covariance is inv(P). Standard errors are over
+chains, which are independent, never over members.
+"""
+
+from functools import lru_cache
+
+import jax
+import numpy as np
+import pytest
+from helpers import LinearGaussian, stacked_params
+
+import anchorwalk as aw
+from anchorwalk.store import MemoryStore
+
+CHAINS = 3000
+Z = 6.0  # two-sided 2e-9: with some 20 comparisons a test, and the tails of products of normals, below 1e-6
+WALKS = [aw.GuidedWalk(step_size=0.5), aw.Autoregressive(step_size=0.6)]
+
+
+@lru_cache
+def draw(mean, members, walk, perturb=False):
+    model = LinearGaussian(mean)
+    how = model.training()
+    # Batches are full, so the order of rows decides nothing: a shared one is just faster.
+    plan = aw.Plan(CHAINS, members, first=how, then=how if members > 1 else None, shared_order=True)
+    options = {"runner": aw.Vectorized(width=1000), "callbacks": [], "perturb_targets": perturb}
+    posterior = aw.sample(jax.random.key(0), model.problem, plan, walk=walk, **options)
+    assert len(posterior) == CHAINS * members
+    return stacked_params(posterior)["w"].reshape(CHAINS, members, 3).astype(np.float64)
+
+
+def assert_moments(draws, mean, covariance):
+    """Means over a chain's members are independent between chains: their spread gives the standard error."""
+    centred = draws - mean
+    for values in (centred.mean(axis=1), (centred[..., :, None] * centred[..., None, :] - covariance).mean(axis=1)):
+        error = values.mean(axis=0)
+        standard_error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
+        assert np.all(np.abs(error) < Z * standard_error), np.abs(error) / standard_error
+
+
+@pytest.mark.parametrize("mean", [0.0, 1.5])
+def test_anchored_ensemble(mean):
+    model = LinearGaussian(mean=mean)
+    assert_moments(draw(model.mean, 1, aw.Independent()), model.posterior_mean, model.anchored_covariance)
+
+
+@pytest.mark.parametrize("mean", [0.0, 1.5])
+@pytest.mark.parametrize("walk", WALKS, ids=repr)
+def test_sequential_anchored_ensemble(walk, mean):
+    model = LinearGaussian(mean=mean)
+    assert_moments(draw(model.mean, 4, walk), model.posterior_mean, model.anchored_covariance)
+
+
+@pytest.mark.parametrize("members", [1, 4])
+def test_perturbed_targets_restore_the_posterior(members):
+    model = LinearGaussian(mean=1.5)
+    draws = draw(model.mean, members, WALKS[0], perturb=True)
+    assert_moments(draws, model.posterior_mean, model.posterior_covariance)
+
+
+def test_the_two_covariances_can_be_told_apart():
+    # Else the tests above would say nothing.
+    model = LinearGaussian(mean=1.5)
+    draws = draw(model.mean, 1, aw.Independent())
+    with pytest.raises(AssertionError):
+        assert_moments(draws, model.posterior_mean, model.posterior_covariance)
+    with pytest.raises(AssertionError):
+        assert_moments(draws, LinearGaussian(mean=0.0).posterior_mean, model.anchored_covariance)
+
+
+@pytest.mark.parametrize("perturb", [False, True])
+def test_autocorrelation_of_members_is_the_walks(perturb):
+    # The optimum is linear in anchor and noise, so an autoregressive walk hands its correlations on exactly.
+    model, walk = LinearGaussian(), aw.Autoregressive(step_size=0.6)
+    draws = draw(model.mean, 4, walk, perturb=perturb) - model.posterior_mean
+    covariance = model.posterior_covariance if perturb else model.anchored_covariance
+    whitened = draws / np.sqrt(np.diag(covariance))
+    for lag in (1, 2, 3):
+        expected = walk.correlation**lag
+        found = np.mean(whitened[:, 0] * whitened[:, lag], axis=0)
+        assert np.all(np.abs(found - expected) < Z * np.sqrt((1 + expected**2) / CHAINS))
+
+
+@pytest.mark.parametrize("perturb", [False, True])
+@pytest.mark.parametrize("walk", [*WALKS, aw.Rotation(step_size=0.3)], ids=repr)
+def test_every_member_is_the_optimum_of_its_own_anchor(walk, perturb):
+    model, store = LinearGaussian(mean=1.5), MemoryStore()
+    how = model.training()
+    for members in (1, 2, 3):  # the store shows each chain's state after its last member
+        plan = aw.Plan(5, members, first=how, then=how)
+        posterior = aw.sample(
+            jax.random.key(3), model.problem, plan, walk=walk, store=store, callbacks=[], perturb_targets=perturb
+        )
+        for chain in range(5):
+            state = store.state(chain)
+            anchor = model.mean + model.scale * state.walk.position["w"]
+            noise = state.noise.position if perturb else None
+            found = posterior[chain, members - 1].params["w"]
+            np.testing.assert_allclose(found, model.optimum(anchor, noise), atol=2e-5)
+
+
+def test_minibatches_with_a_rate_that_goes_to_zero_reach_the_optimum():
+    model = LinearGaussian()
+    how = aw.Training(aw.SGD(0.15, end_rate=0.0), epochs=1500, batch_size=7)
+    estimate = aw.map_estimate(jax.random.key(0), model.problem, how, callbacks=[])[0, 0].params["w"]
+    np.testing.assert_allclose(estimate, model.posterior_mean, atol=0.02)
+
+
+def test_map_estimate_and_deep_ensemble_have_no_anchors():
+    model = LinearGaussian(mean=1.5)
+    ensemble = aw.deep_ensemble(jax.random.key(0), model.problem, 3, model.training(), callbacks=[])
+    for member in ensemble:  # a convex problem has one optimum, whatever the initialisation
+        np.testing.assert_allclose(member.params["w"], model.posterior_mean, atol=2e-5)
+    estimate = aw.map_estimate(jax.random.key(0), model.problem, model.training(), callbacks=[])
+    assert len(estimate) == 1
+    np.testing.assert_allclose(estimate[0, 0].params["w"], model.posterior_mean, atol=2e-5)
