@@ -3,6 +3,8 @@
 import math
 from typing import Any, NoReturn
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from anchorwalk.errors import InvalidInput
@@ -19,9 +21,10 @@ def reject(argument: str, given: object, expected: str, remedy: str) -> NoReturn
 
 def number(argument: str, value: Any, remedy: str = "Pass a plain number.") -> float:
     """Return a finite real number as a float."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not math.isfinite(value):
+    is_number = isinstance(value, int | float | np.number) or (isinstance(value, np.ndarray | jax.Array) and not value.ndim)
+    if isinstance(value, bool) or not is_number or not math.isfinite(result := float(value)):
         reject(argument, repr(value), "a finite number", remedy)
-    return float(value)
+    return result
 
 
 def positive(argument: str, value: Any, remedy: str = "Pass a number above zero.") -> float:
@@ -58,7 +61,7 @@ def choice(argument: str, value: Any, options: tuple[str, ...]) -> str:
 
 def finite(argument: str, array: np.ndarray[Any, Any], remedy: str) -> None:
     """Refuse NaN and infinity in a floating-point array."""
-    if not np.issubdtype(array.dtype, np.floating):
+    if not jnp.issubdtype(array.dtype, jnp.floating):
         return
     bad = ~np.isfinite(array)
     if bad.any():

@@ -351,13 +351,13 @@ def _check_shape(likelihood: str, expected: tuple[int, ...], y: HostArray) -> No
 
 
 def _check_numbers(likelihood: str, y: HostArray) -> None:
-    if not (np.issubdtype(y.dtype, np.number) or y.dtype == bool):
+    if not (jnp.issubdtype(y.dtype, jnp.number) or y.dtype == bool):
         checks.reject("data", f"targets y of type {y.dtype}", f"numbers for {likelihood}", "Convert the targets.")
 
 
 def _check_integers(likelihood: str, y: HostArray) -> None:
     _check_numbers(likelihood, y)
-    if np.issubdtype(y.dtype, np.floating) and not np.array_equal(y, np.round(y)):
+    if jnp.issubdtype(y.dtype, jnp.floating) and not np.array_equal(y, np.round(y)):
         first = y[y != np.round(y)].flat[0]
         checks.reject("data", f"a target y of {first!r}", f"whole numbers for {likelihood}", "Encode them as integers.")
 

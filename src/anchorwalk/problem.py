@@ -226,4 +226,4 @@ def _check_weights(weights: Any, n: int, dtype: Any) -> Array:
 
 def _cast(leaf: Any, dtype: Any) -> Array:
     array = np.asarray(leaf)
-    return jnp.asarray(array, dtype if np.issubdtype(array.dtype, np.floating) else None)
+    return jnp.asarray(array, dtype if jnp.issubdtype(array.dtype, jnp.floating) else None)

@@ -148,7 +148,7 @@ class _Run:
                     )
                     for listener in listeners:
                         listener(report)
-                    if report.last:
+                    if report.last or interrupt.asked:
                         return finished
         return True
 

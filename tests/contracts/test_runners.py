@@ -1,0 +1,160 @@
+"""What is the same, and when: between runners, widths, lanes, and a run that goes on."""
+
+import jax
+import numpy as np
+import pytest
+from helpers import LinearGaussian, leaves_equal, small_plan, small_problem, stacked_params
+
+import anchorwalk as aw
+from anchorwalk import tree
+from anchorwalk.ensembles import baselines, runners
+from anchorwalk.ensembles.chain import Options, Recipe
+from anchorwalk.errors import InvalidInput
+from anchorwalk.store import MemoryStore
+
+RUNNERS = [aw.Sequential(), aw.Vectorized(width=1), aw.Vectorized(width=2), aw.Vectorized(width=4)]
+WALK = aw.GuidedWalk(step_size=0.3)
+KEY = jax.random.key(7)
+
+
+def run(plan, runner, store=None, key=KEY, **options):
+    return aw.sample(key, small_problem(), plan, walk=WALK, runner=runner, store=store, callbacks=[], **options)
+
+
+@pytest.mark.parametrize("runner", RUNNERS, ids=repr)
+def test_members_come_in_the_order_chain_member(runner):
+    posterior = run(small_plan(chains=3, members=2), runner)
+    assert [(m.info.chain, m.info.index) for m in posterior] == [(c, i) for c in range(3) for i in range(2)]
+
+
+def test_runners_agree_exactly_on_anchors_and_to_rounding_on_members():
+    stores, posteriors = [MemoryStore() for _ in RUNNERS], []
+    for runner, store in zip(RUNNERS, stores, strict=True):
+        posteriors.append(run(small_plan(chains=3, members=2), runner, store))
+    for store, posterior in zip(stores[1:], posteriors[1:], strict=True):
+        for chain in range(3):
+            assert leaves_equal(store.state(chain).walk, stores[0].state(chain).walk)
+        pairs = zip(jax.tree.leaves(stacked_params(posterior)), jax.tree.leaves(stacked_params(posteriors[0])), strict=True)
+        for a, b in pairs:
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)  # after 6 epochs
+
+
+def test_runners_agree_at_the_optimum_of_a_convex_problem():
+    model = LinearGaussian()
+    plan = aw.Plan(3, 2, first=model.training(), then=model.training())
+    found = [
+        stacked_params(aw.sample(KEY, model.problem, plan, walk=WALK, runner=runner, callbacks=[]))["w"]
+        for runner in RUNNERS[::3]
+    ]
+    np.testing.assert_allclose(found[0], found[1], atol=2e-5)
+
+
+@pytest.mark.parametrize("shared_order", [False, True])
+def test_a_chain_is_bit_identical_in_every_lane_and_company(shared_order):
+    runner, options = aw.Vectorized(width=4), Options(shared_order, False)
+    problem, plan = small_problem(), small_plan()
+    recipe, later = Recipe(problem, WALK, plan.first), Recipe(problem, WALK, plan.then)
+
+    def first_and_second(chains):
+        chains = np.asarray(chains, np.uint32)
+        states, first = runner.start(KEY, recipe, options, chains, np.zeros_like(chains))
+        states, second = runner.step(KEY, later, options, chains, 1, jax.device_get(tree.lane(states, slice(len(chains)))))
+        keep = [(s.params, s.losses, s.info.loss_end) for s in (first, second)]
+        return {int(c): tree.lane(jax.device_get(keep), i) for i, c in enumerate(chains)}
+
+    reference = first_and_second([0, 1, 2, 3])
+    for company in ([3, 1, 0, 2], [2, 9, 2, 8], [1]):
+        found = first_and_second(company)
+        for chain in set(company) & set(reference):
+            assert leaves_equal(found[chain], reference[chain])
+
+
+@pytest.mark.parametrize("runner", [aw.Sequential(), aw.Vectorized(width=2)], ids=repr)
+@pytest.mark.parametrize(("chains", "members"), [(3, 1), (3, 2), (1, 4), (2, 3)])
+def test_a_run_that_goes_on_is_the_same_run(runner, chains, members):
+    whole = run(small_plan(chains=3, members=4), runner)
+    store = MemoryStore()
+    part = run(aw.Plan(chains, members, small_plan().first, small_plan().then), runner, store)
+    assert len(part) == chains * members
+    rest = run(small_plan(chains=3, members=4), runner, store)
+    assert len(rest) == 12
+    assert leaves_equal(stacked_params(rest), stacked_params(whole))
+    assert [m.info.loss_end for m in rest] == [m.info.loss_end for m in whole]
+
+
+def test_a_finished_run_is_not_run_again():
+    store, rounds = MemoryStore(), []
+    run(small_plan(), aw.Sequential(), store)
+    again = aw.sample(
+        KEY, small_problem(), small_plan(), walk=WALK, runner=aw.Sequential(), store=store, callbacks=[rounds.append]
+    )
+    assert rounds == []
+    assert len(again) == 9
+    assert again.complete
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"key": jax.random.key(8)}, "key"),
+        ({"problem": small_problem(scale=0.4)}, "prior"),
+        ({"problem": small_problem(rows=19)}, "data"),
+        ({"problem": small_problem(noise=0.2)}, "likelihood"),
+        ({"walk": aw.GuidedWalk(step_size=0.2)}, "walk"),
+        ({"plan": small_plan(rate=0.02)}, "first, then"),
+        ({"plan": small_plan(shared_order=True)}, "shared_order"),
+        ({"perturb_targets": True}, "perturb_targets"),
+        ({"runner": aw.Vectorized(width=3)}, "runner"),
+    ],
+)
+def test_a_run_with_other_arguments_is_refused(changes, named):
+    store = MemoryStore()
+    store.begin(run(small_plan(chains=1, members=1), aw.Sequential()).settings | {"then": repr(small_plan().then)})
+    arguments = {"key": KEY, "problem": small_problem(), "plan": small_plan(), "walk": WALK, "runner": aw.Sequential()}
+    with pytest.raises(InvalidInput, match=rf"a run whose {named} differ .*choose another store"):
+        aw.sample(**(arguments | changes), store=store, callbacks=[])
+
+
+def test_shared_order_is_one_order_and_own_orders_are_not():
+    # With equal starts and anchors two chains differ by their order of rows alone.
+    model = LinearGaussian()
+    how = aw.Training(aw.SGD(0.1), epochs=2, batch_size=5)
+    problem = aw.Problem(zero_start, model_apply, aw.Normal(scale=0.5), aw.Prior(), data=(model.x, model.y))
+    for shared in (True, False):
+        plan = aw.Plan(2, 1, first=how, shared_order=shared)
+        walk = baselines._AtMean()
+        one, two = aw.sample(KEY, problem, plan, walk=walk, runner=aw.Vectorized(width=2), callbacks=[])
+        assert np.allclose(one.params, two.params, atol=1e-6) == shared
+
+
+def zero_start(key):
+    return np.zeros(3, np.float32)
+
+
+def model_apply(w, x):
+    return x @ w
+
+
+def test_auto_follows_its_rule():
+    choose = runners.choose
+    small, network = small_problem(), aw.networks.mlp(2, (400, 400), 1)
+    large = aw.Problem(network.init, network.apply, aw.Normal(scale=1.0), aw.Prior(), data=(np.ones((4, 2)), np.ones((4, 1))))
+    images = aw.Problem(
+        lambda key: jax.numpy.ones((3, 3, 1, 2)), convolve, aw.Categorical(), aw.Prior(),
+        data=(np.ones((4, 6, 6, 1)), np.zeros(4, int)),
+    )  # fmt: skip
+    assert choose(small, 1) == aw.Sequential()
+    assert choose(small, 3) == aw.Vectorized(width=3)
+    assert choose(small, 100) == aw.Vectorized(width=16)
+    assert choose(large, 3) == aw.Sequential()
+    assert choose(images, 3) == aw.Sequential()
+    assert run(small_plan(members=1), "auto").settings["runner"] == "Vectorized(width=3)"
+    assert run(small_plan(members=1), "sequential").settings["runner"] == "Sequential()"
+    assert run(small_plan(members=1), "vectorized").settings["runner"] == "Vectorized(width=3)"
+    with pytest.raises(InvalidInput, match="runner: got 'fast', expected one of 'auto', 'sequential', 'vectorized'"):
+        run(small_plan(members=1), "fast")
+
+
+def convolve(kernel, x):
+    out = jax.lax.conv_general_dilated(x, kernel, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    return out.mean(axis=(1, 2))

@@ -1,0 +1,130 @@
+"""Checks at the door: each names the argument, the value and the remedy."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import linear_apply, linear_init
+
+import anchorwalk as aw
+from anchorwalk.errors import InvalidInput
+
+X, Y = np.ones((6, 3)), np.arange(6.0)
+
+
+def make(**changes):
+    arguments = {
+        "init": linear_init,
+        "apply": linear_apply,
+        "likelihood": aw.Normal(scale=1.0),
+        "prior": aw.Prior(scale=1.0),
+        "data": (X, Y),
+    }
+    return aw.Problem(**(arguments | changes))
+
+
+def column_apply(params, x):
+    return (x @ params["w"])[:, None]
+
+
+def logits_apply(params, x):
+    return jnp.stack([x @ params["w"], -x @ params["w"]], axis=1)
+
+
+def with_nan(array):
+    array = np.array(array)
+    array.flat[2] = np.nan
+    return array
+
+
+CATEGORICAL = {"apply": logits_apply, "likelihood": aw.Categorical()}
+HETEROSCEDASTIC = {"apply": logits_apply, "likelihood": aw.HeteroscedasticNormal()}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"data": (X, Y[:, None])}, r"y of shape \(6, 1\), expected targets y of shape \(6,\).*y\[\.\.\., 0\]"),
+        ({"apply": column_apply}, r"y of shape \(6,\), expected targets y of shape \(6, 1\).*y\[:, None\].*\[\.\.\., 0\]"),
+        ({**CATEGORICAL, "data": (X, np.zeros((6, 1), int))}, r"\(6, 1\).*Drop the last axis of the targets"),
+        ({**CATEGORICAL, "data": (X, np.array([0, 1, 2, 0, 1, 0]))}, r"a target y of 2, expected values from 0 to 1.*2 logits"),
+        ({**CATEGORICAL, "data": (X, np.array([0, 1, -1, 0, 1, 0]))}, r"a target y of -1.*Renumber the labels from 0"),
+        ({**CATEGORICAL, "data": (X, np.full(6, 0.5))}, r"a target y of .*0\.5.*whole numbers"),
+        ({**CATEGORICAL, "data": (X, np.array(list("abcdef")))}, r"targets y of type <U1.*numbers"),
+        ({"likelihood": aw.Categorical()}, r"outputs of shape \(6,\), expected \(N, classes\).*Bernoulli"),
+        ({"likelihood": aw.Bernoulli(), "data": (X, np.full(6, 2))}, r"a target y of 2, expected values from 0 to 1"),
+        ({"likelihood": aw.Poisson(), "data": (X, -np.ones(6))}, r"a target y of -1.*values from 0 to inf"),
+        ({"likelihood": aw.Poisson(), "data": (X, Y + 0.5)}, r"whole numbers for Poisson"),
+        ({"likelihood": aw.HeteroscedasticNormal()}, r"outputs of shape \(6,\), expected \(6, 2\).*inverse-softplus"),
+        ({**HETEROSCEDASTIC, "data": (X, Y[:, None])}, r"y of shape \(6, 1\), expected targets y of shape \(6,\)"),
+        ({"data": (X[:0], Y[:0])}, r"data: got 0 rows, expected at least one row"),
+        ({"data": (X, Y[:5])}, r"targets y of shape \(5,\) for 6 rows of x"),
+        ({"data": (with_nan(X), Y)}, r"inputs x: got 1 values that are not finite, the first at index \(0, 2\)"),
+        ({"data": (X, with_nan(Y))}, r"targets y: got 1 values that are not finite.*Remove or impute"),
+        ({"data": X}, r"data: got ndarray, expected a pair \(x, y\)"),
+        ({"data": ((), Y)}, r"inputs x without arrays"),
+        ({"data": ({"a": X, "b": X[:4]}, Y)}, r"inputs with \[4, 6\] rows"),
+        ({"data": (np.array([["a"] * 3] * 6, dtype=object), Y)}, r"object of shape \(6, 3\).*numeric array"),
+        ({"data": (np.ones((6, 4)), Y)}, r"apply: got an error on inputs x of float32\(6, 4\)"),
+        ({"apply": lambda params, x: jnp.sum(x @ params["w"])}, r"one array with 6 rows"),
+        ({"weights": np.ones(5)}, r"weights: got shape \(5,\), expected shape \(6,\)"),
+        ({"weights": -np.ones(6)}, r"weights: got values from -1"),
+        ({"weights": np.zeros(6)}, r"not all 0"),
+        ({"init": 3}, r"init: got int, expected a function of a key"),
+        ({"init": lambda key: {}}, r"returns no arrays"),
+        ({"init": lambda key: {"w": jnp.zeros(3), "n": jnp.zeros(2, int)}}, r"int32 at 'n', expected floating-point"),
+        ({"prior": 0.1}, r"prior: got float, expected an anchorwalk.Prior"),
+        ({"validation": (X, Y[:, None])}, r"targets y of shape \(6, 1\)"),
+    ],
+)
+def test_bad_input_is_refused(changes, message):
+    with pytest.raises(InvalidInput, match=message):
+        make(**changes)
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), None])
+def test_noise_must_be_above_zero(scale):
+    with pytest.raises(InvalidInput, match=r"Normal\(scale=\).*standard deviation"):
+        aw.Normal(scale=scale)
+
+
+def test_an_error_is_a_value_error_and_ours():
+    with pytest.raises(ValueError, match="expected") as caught:
+        make(weights=np.ones(5))
+    assert isinstance(caught.value, aw.errors.AnchorwalkError)
+
+
+def test_floats_are_cast_and_integers_kept():
+    problem = aw.Problem(
+        init=lambda key: jnp.zeros(3, jnp.bfloat16),
+        apply=lambda w, x: x["a"] @ w + x["b"],
+        likelihood=aw.Normal(scale=1.0),
+        prior=aw.Prior(),
+        data=({"a": X, "b": np.arange(6, dtype=np.uint8)}, Y),
+    )
+    assert problem.data.x["a"].dtype == jnp.bfloat16
+    assert problem.data.x["b"].dtype == jnp.uint8
+    assert problem.data.y.dtype == jnp.bfloat16
+
+
+def test_problem_is_a_tree_of_numbers():
+    problem = make(prior=aw.Prior(scale=0.25), likelihood=aw.Normal(scale=0.5))
+    doubled = jax.tree.map(lambda leaf: leaf * 2, problem)
+    assert doubled.likelihood.scale == 1.0
+    assert doubled.prior.scale["w"] == 0.5
+    np.testing.assert_array_equal(doubled.data.y, 2 * Y)
+    assert doubled.apply is problem.apply
+
+
+def test_hold_back_splits_the_rows():
+    problem = make(data=(np.arange(60.0).reshape(20, 3), np.arange(20.0)), weights=np.arange(1.0, 21.0))
+    split = problem.hold_back(jax.random.key(0), share=0.25)
+    assert (split.data.n, split.validation.n) == (15, 5)
+    assert sorted([*split.data.y.tolist(), *split.validation.y.tolist()]) == list(range(20))
+    np.testing.assert_array_equal(split.data.x[:, 0], 3 * split.data.y)  # rows stay together
+    np.testing.assert_array_equal(split.data.weights, split.data.y + 1)
+    assert problem.n == 20  # the problem itself is as it was
+    other = problem.hold_back(jax.random.key(1), share=0.25)
+    assert other.validation.y.tolist() != split.validation.y.tolist()
+    with pytest.raises(InvalidInput, match="1 rows"):
+        make(data=(X[:1], Y[:1])).hold_back(jax.random.key(0))
