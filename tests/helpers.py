@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import anchorwalk as aw
+from anchorwalk import tree
 from anchorwalk.ensembles.posterior import Posterior
 from anchorwalk.store import MemoryStore, Round
 from anchorwalk.types import ChainState, Member, MemberInfo, WalkState
@@ -77,11 +78,15 @@ class LinearGaussian:
         return aw.Training(optimizer, epochs=epochs, batch_size=self.rows)
 
 
-SMALL = aw.networks.mlp(2, (8,), 1)
+def small_init(key):
+    """One hidden layer of 8 tanh units, from one vector of draws: quick to compile."""
+    like = {"hidden": {"bias": jnp.zeros(8), "kernel": jnp.zeros((2, 8))}, "out": jnp.zeros(8), "shift": jnp.zeros(1)}
+    return jax.tree.map(lambda leaf: 0.5 * leaf, tree.normal_like(key, like))
 
 
 def small_apply(params, x):
-    return SMALL.apply(params, x)[:, 0]
+    hidden = jnp.tanh(x @ params["hidden"]["kernel"] + params["hidden"]["bias"])
+    return hidden @ params["out"] + params["shift"]
 
 
 def small_problem(rows=20, scale=0.5, noise=0.3, **options):
@@ -89,9 +94,7 @@ def small_problem(rows=20, scale=0.5, noise=0.3, **options):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(rows, 2))
     y = np.sin(x[:, 0]) + x[:, 1]
-    return aw.Problem(
-        SMALL.init, small_apply, aw.Normal(scale=noise), aw.Prior(scale=scale), data=(x, y), **options
-    )
+    return aw.Problem(small_init, small_apply, aw.Normal(scale=noise), aw.Prior(scale=scale), data=(x, y), **options)
 
 
 def small_plan(chains=3, members=3, rate=0.01, batch_size=7, **options):
@@ -103,9 +106,9 @@ def small_plan(chains=3, members=3, rate=0.01, batch_size=7, **options):
 def posterior_of(params: list[Any], apply, likelihood) -> Posterior:
     """A posterior of given members, one chain each, without training."""
     store = MemoryStore()
-    for chain, tree in enumerate(params):
+    for chain, one in enumerate(params):
         info = MemberInfo(*(np.asarray([v]) for v in (chain, 0, 0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0)))
-        member = Member(jax.tree.map(lambda leaf: np.asarray(leaf)[None], tree), np.zeros((1, 1)), info)
+        member = Member(jax.tree.map(lambda leaf: np.asarray(leaf)[None], one), np.zeros((1, 1)), info)
         store.commit(Round((chain,), 0, member, ChainState(WalkState((), ()), None, ())))
     return Posterior(store, apply, likelihood, tuple(store.infos()), {}, True)
 

@@ -4,11 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import LinearGaussian, linear_apply, linear_init
 from scipy import stats
 
 import anchorwalk as aw
 from anchorwalk.objective import Batch, anchored_loss, evaluate, in_order, validation_loss
+from helpers import LinearGaussian, linear_apply, linear_init
 
 MODEL = LinearGaussian(mean=0.5)
 ANCHOR = {"w": jnp.array([0.3, -0.2, 1.0])}
@@ -26,7 +26,9 @@ def test_full_loss_and_gradient_are_the_papers(batch_size):
     loss, norm = evaluate(MODEL.problem, ANCHOR, PARAMS, None, batch_size)
     assert loss * MODEL.rows == pytest.approx(explicit_loss(MODEL.x, MODEL.y, PARAMS), rel=1e-5)
     w = np.asarray(PARAMS["w"])
-    gradient = MODEL.x.T @ (MODEL.x @ w - MODEL.y) / MODEL.noise**2 + MODEL.prior_precision @ (w - np.asarray(ANCHOR["w"]))
+    gradient = MODEL.x.T @ (MODEL.x @ w - MODEL.y) / MODEL.noise**2 + MODEL.prior_precision @ (
+        w - np.asarray(ANCHOR["w"])
+    )
     assert norm * MODEL.rows == pytest.approx(np.linalg.norm(gradient), rel=1e-5)
 
 

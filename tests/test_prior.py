@@ -46,10 +46,14 @@ def test_log_prob_is_the_normal_density():
     like = {"a": jnp.zeros(3), "b": jnp.zeros((2, 2))}
     prior = aw.Prior(scale={"a": np.array([0.5, 1.0, 2.0]), "b": 0.1}, mean=1.0).resolve(like)
     params = jax.tree.map(lambda leaf: jax.random.normal(jax.random.key(leaf.size), leaf.shape), like)
-    expected = stats.norm.logpdf(params["a"], 1.0, [0.5, 1.0, 2.0]).sum() + stats.norm.logpdf(params["b"], 1.0, 0.1).sum()
+    expected = (
+        stats.norm.logpdf(params["a"], 1.0, [0.5, 1.0, 2.0]).sum() + stats.norm.logpdf(params["b"], 1.0, 0.1).sum()
+    )
     assert prior.log_prob(params) == pytest.approx(expected, rel=1e-5)
     anchor = jax.tree.map(lambda leaf: leaf + 0.3, like)
-    expected = stats.norm.logpdf(params["a"], 0.3, [0.5, 1.0, 2.0]).sum() + stats.norm.logpdf(params["b"], 0.3, 0.1).sum()
+    expected = (
+        stats.norm.logpdf(params["a"], 0.3, [0.5, 1.0, 2.0]).sum() + stats.norm.logpdf(params["b"], 0.3, 0.1).sum()
+    )
     assert prior.anchored_log_prob(anchor, params) == pytest.approx(expected, rel=1e-5)
 
 

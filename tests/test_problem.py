@@ -4,10 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import linear_apply, linear_init
 
 import anchorwalk as aw
 from anchorwalk.errors import InvalidInput
+from helpers import linear_apply, linear_init
 
 X, Y = np.ones((6, 3)), np.arange(6.0)
 
@@ -45,9 +45,15 @@ HETEROSCEDASTIC = {"apply": logits_apply, "likelihood": aw.HeteroscedasticNormal
     ("changes", "message"),
     [
         ({"data": (X, Y[:, None])}, r"y of shape \(6, 1\), expected targets y of shape \(6,\).*y\[\.\.\., 0\]"),
-        ({"apply": column_apply}, r"y of shape \(6,\), expected targets y of shape \(6, 1\).*y\[:, None\].*\[\.\.\., 0\]"),
+        (
+            {"apply": column_apply},
+            r"y of shape \(6,\), expected targets y of shape \(6, 1\).*y\[:, None\].*\[\.\.\., 0\]",
+        ),
         ({**CATEGORICAL, "data": (X, np.zeros((6, 1), int))}, r"\(6, 1\).*Drop the last axis of the targets"),
-        ({**CATEGORICAL, "data": (X, np.array([0, 1, 2, 0, 1, 0]))}, r"a target y of 2, expected values from 0 to 1.*2 logits"),
+        (
+            {**CATEGORICAL, "data": (X, np.array([0, 1, 2, 0, 1, 0]))},
+            r"a target y of 2, expected values from 0 to 1.*2 logits",
+        ),
         ({**CATEGORICAL, "data": (X, np.array([0, 1, -1, 0, 1, 0]))}, r"a target y of -1.*Renumber the labels from 0"),
         ({**CATEGORICAL, "data": (X, np.full(6, 0.5))}, r"a target y of .*0\.5.*whole numbers"),
         ({**CATEGORICAL, "data": (X, np.array(list("abcdef")))}, r"targets y of type <U1.*numbers"),

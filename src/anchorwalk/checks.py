@@ -21,7 +21,9 @@ def reject(argument: str, given: object, expected: str, remedy: str) -> NoReturn
 
 def number(argument: str, value: Any, remedy: str = "Pass a plain number.") -> float:
     """Return a finite real number as a float."""
-    is_number = isinstance(value, int | float | np.number) or (isinstance(value, np.ndarray | jax.Array) and not value.ndim)
+    is_number = isinstance(value, int | float | np.number) or (
+        isinstance(value, np.ndarray | jax.Array) and not value.ndim
+    )
     if isinstance(value, bool) or not is_number or not math.isfinite(result := float(value)):
         reject(argument, repr(value), "a finite number", remedy)
     return result

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
-from helpers import small_problem
 
 import anchorwalk as aw
 from anchorwalk.errors import InvalidInput
+from helpers import small_problem
 
 LONG = aw.Training(aw.Adam(1e-3), epochs=100, batch_size=10)
 SHORT = aw.Training(aw.Adam(1e-3), epochs=2, batch_size=10)
@@ -48,7 +48,10 @@ def test_from_budget_names_the_smallest_budget():
         (lambda: aw.Plan(1, 0, LONG), r"Plan\(members=\): got 0"),
         (lambda: aw.Plan(1, 2, LONG), r"Plan\(then=\) with 2 members a chain: got None.*then=Training"),
         (lambda: aw.Plan(1, 1, aw.Adam(1e-3)), r"Plan\(first=\): got Adam"),
-        (lambda: aw.Plan(1, 2, LONG, aw.Training(aw.Adam(1e-3), 2, 10, keep="best")), r"keep='best', expected keep='last'"),
+        (
+            lambda: aw.Plan(1, 2, LONG, aw.Training(aw.Adam(1e-3), 2, 10, keep="best")),
+            r"keep='best', expected keep='last'",
+        ),
         (lambda: aw.Plan.from_budget(1000), r"from_budget\(first=\): got None"),
         (lambda: aw.Plan.paper("mcmc", 200, LONG), r"method: got 'mcmc', expected one of 'ae', 'sae'"),
         (lambda: aw.Plan.paper("sae", 300, LONG), r"budget: got 300.*from_budget"),

@@ -32,7 +32,8 @@ def test_rotation_without_refreshment_spans_its_circle_alone():
 
 
 @pytest.mark.parametrize(
-    ("size", "members", "expected"), [(0.1, 451, 222), (0.089, 451, 197), (0.045, 451, 98), (0.055, 91, 22), (0.02, 451, 43)]
+    ("size", "members", "expected"),
+    [(0.1, 451, 222), (0.089, 451, 197), (0.045, 451, 98), (0.055, 91, 22), (0.02, 451, 43)],
 )
 def test_effective_anchors_of_the_papers_largest_plans(size, members, expected):
     # Simulated elsewhere for the same five settings, with an error of their own: both errors are allowed for,

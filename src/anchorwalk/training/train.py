@@ -52,8 +52,8 @@ def train(
         ...                      aw.Prior(scale=1.0), data=(jnp.ones(3), jnp.full(3, 4.0)))
         >>> how = aw.Training(aw.SGD(0.1), epochs=100, batch_size=3)
         >>> params, losses = train(jax.random.key(0), problem, how, jnp.zeros(()), jnp.zeros(()))
-        >>> print(params.round(3), losses.shape)  # the optimum is 3 * 4 / (3 + 1)
-        3.0 (100,)
+        >>> round(float(params), 3), losses.shape  # the optimum is 3 * 4 / (3 + 1)
+        (3.0, (100,))
     """
     n = problem.n
     optimizer = how.optimizer.build(how.steps(n))
