@@ -113,7 +113,8 @@ def test_a_finished_run_is_not_run_again():
 )
 def test_a_run_with_other_arguments_is_refused(changes, named):
     store = MemoryStore()
-    store.begin(run(small_plan(chains=1, members=1), aw.Sequential()).settings | {"then": repr(small_plan().then)})
+    settings = run(small_plan(chains=1, members=1), aw.Sequential()).settings | {"then": repr(small_plan().then)}
+    store.begin(settings, None)
     arguments = {"key": KEY, "problem": small_problem(), "plan": small_plan(), "walk": WALK, "runner": aw.Sequential()}
     with pytest.raises(InvalidInput, match=rf"a run whose {named} differ .*choose another store"):
         aw.sample(**(arguments | changes), store=store, callbacks=[])

@@ -151,5 +151,12 @@ def _loss_is_finite(how: Training, losses: Array, full_loss: Array) -> Array:
     return jnp.isfinite(losses[-1]) if how.keep == "last" else jnp.ones((), bool)
 
 
+def state_like(problem: Problem, walk: Walk, options: Options) -> ChainState:
+    """Shapes and dtypes of a chain's state."""
+    key, like = jax.random.key(0), problem.params_like
+    noise = jax.eval_shape(walk.init, key, _noise_like(problem)) if options.perturb_targets else None
+    return ChainState(jax.eval_shape(walk.init, key, like), noise, like)
+
+
 def _noise_like(problem: Problem) -> Params:
     return jax.eval_shape(lambda: jnp.zeros(problem.data.y.shape, problem.data.weights.dtype))

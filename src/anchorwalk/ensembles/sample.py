@@ -3,6 +3,7 @@
 import time
 import warnings
 from collections.abc import Sequence
+from os import PathLike
 from typing import Any
 
 import jax
@@ -10,7 +11,7 @@ import numpy as np
 
 from anchorwalk import checks, tree
 from anchorwalk.ensembles.callbacks import Callback, Progress, Report, StartCallback
-from anchorwalk.ensembles.chain import HOLD_BACK, Options, Recipe
+from anchorwalk.ensembles.chain import HOLD_BACK, Options, Recipe, state_like
 from anchorwalk.ensembles.describe import check_fit
 from anchorwalk.ensembles.interrupt import Interrupt
 from anchorwalk.ensembles.plan import Plan
@@ -19,7 +20,7 @@ from anchorwalk.ensembles.runners import Lanes, Runner, parse
 from anchorwalk.errors import DivergedWarning, InterruptedWarning, Status, TrainingFailed
 from anchorwalk.likelihoods import NormalLikelihood
 from anchorwalk.problem import Problem
-from anchorwalk.store import MemoryStore, Round, Store, fingerprint
+from anchorwalk.store import DiskStore, MemoryStore, Round, Store, fingerprint
 from anchorwalk.types import ChainState, Key, Member, Walk
 from anchorwalk.walks import GuidedWalk
 
@@ -33,7 +34,7 @@ def sample(
     plan: Plan,
     walk: Walk | None = None,
     runner: str | Runner = "auto",
-    store: Store | None = None,
+    store: Store | str | PathLike[str] | None = None,
     callbacks: Sequence[Callback] | None = None,
     perturb_targets: bool = False,
 ) -> Posterior:
@@ -48,7 +49,8 @@ def sample(
         plan: Chains, members and trainings.
         walk: How the anchors walk through the prior; `GuidedWalk(step_size=0.1)` unless given.
         runner: "auto", "sequential", "vectorized", or a runner such as `Vectorized(width=8)`.
-        store: Where members go; None keeps them in memory.
+        store: Where members go: a folder, in which each round is safe as soon as it is finished and in which the same
+            call goes on after a kill; a store; or None for memory.
         callbacks: Called after each round; None shows a progress bar, `[]` nothing.
         perturb_targets: For normal likelihoods: whether each member's targets are moved by a draw of the
             likelihood's noise that walks with its anchor. The paper has none; on a linear model it
@@ -74,7 +76,7 @@ def sample(
     """
     walk = GuidedWalk(step_size=0.1) if walk is None else walk
     problem, runner = _check_arguments(key, problem, plan, runner, perturb_targets)
-    store = MemoryStore() if store is None else store
+    place = _open(store)
     listeners: Sequence[Callback] = [Progress()] if callbacks is None else callbacks
     settings = {
         "key": fingerprint.of_key(key),
@@ -89,12 +91,19 @@ def sample(
         "perturb_targets": str(perturb_targets),
         "runner": repr(runner),
     }
-    store.begin(settings)
-    run = _Run(key, problem, plan, walk, runner, store, Options(plan.shared_order, perturb_targets))
+    options = Options(plan.shared_order, perturb_targets)
+    place.begin(settings, state_like(problem, walk, options))
+    run = _Run(key, problem, plan, walk, runner, place, options)
     complete = run.go(listeners)
-    posterior = Posterior(store, problem.apply, problem.likelihood, tuple(store.infos()), settings, complete)
+    posterior = Posterior(place, problem.apply, problem.likelihood, tuple(place.infos()), settings, complete)
     _report_end(posterior, plan)
     return posterior
+
+
+def _open(store: Any) -> Store:
+    if store is None:
+        return MemoryStore()
+    return DiskStore(store) if isinstance(store, str | PathLike) else store
 
 
 class _Run:

@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
+import numpy as np
+
+from anchorwalk import checks
 from anchorwalk.types import ChainState, Member, MemberInfo
 
 Header = Mapping[str, str]
@@ -28,8 +31,12 @@ class Round(NamedTuple):
 class Store(Protocol):
     """Keeps the members of one run."""
 
-    def begin(self, header: Header) -> None:
+    def begin(self, header: Header, like: ChainState) -> None:
         """Start a run, or go on with the one that is here.
+
+        Args:
+            header: What must be equal for the run to go on.
+            like: Shapes and dtypes of a chain's state.
 
         Raises:
             InvalidInput: Where a run with another header is here.
@@ -51,3 +58,21 @@ class Store(Protocol):
     def state(self, chain: int) -> ChainState:
         """The state of a chain after its last finished member."""
         ...
+
+
+def check_same(stored: Header, given: Header) -> None:
+    """Refuse to go on with a run of other arguments, naming what differs.
+
+    Raises:
+        InvalidInput: Where anything differs.
+    """
+    differing = [name for name in given if stored.get(name) != given[name]]
+    if differing:
+        details = "; ".join(f"{name} was {stored.get(name)}, is {given[name]}" for name in differing)
+        remedy = "Repeat the arguments of the stored run, or choose another store."
+        checks.reject("store", f"a run whose {', '.join(differing)} differ ({details})", "the same run", remedy)
+
+
+def to_info(arrays: MemberInfo) -> MemberInfo:
+    """One member's info as plain numbers."""
+    return MemberInfo(*(np.asarray(value).item() for value in arrays))

@@ -1,9 +1,7 @@
 """Members in memory, behind the interface of every store."""
 
-import numpy as np
-
-from anchorwalk import checks, tree
-from anchorwalk.store.base import Header, Round
+from anchorwalk import tree
+from anchorwalk.store.base import Header, Round, check_same, to_info
 from anchorwalk.types import ChainState, Member, MemberInfo
 
 
@@ -21,7 +19,7 @@ class MemoryStore:
         self._rounds: dict[tuple[int, int], tuple[Member, int]] = {}
         self._states: dict[int, tuple[ChainState, int]] = {}
 
-    def begin(self, header: Header) -> None:
+    def begin(self, header: Header, like: ChainState) -> None:
         """Start a run, or go on with the one that is here.
 
         Raises:
@@ -45,22 +43,9 @@ class MemoryStore:
         """One member."""
         members, lane = self._rounds[chain, index]
         params, losses, info = tree.lane(members, lane)
-        return Member(params, losses, MemberInfo(*(np.asarray(value).item() for value in info)))
+        return Member(params, losses, to_info(info))
 
     def state(self, chain: int) -> ChainState:
         """The state of a chain after its last finished member."""
         states, lane = self._states[chain]
         return tree.lane(states, lane)  # type: ignore[no-any-return]
-
-
-def check_same(stored: Header, given: Header) -> None:
-    """Refuse to go on with a run of other arguments, naming what differs.
-
-    Raises:
-        InvalidInput: Where anything differs.
-    """
-    differing = [name for name in given if stored.get(name) != given[name]]
-    if differing:
-        details = "; ".join(f"{name} was {stored.get(name)}, is {given[name]}" for name in differing)
-        remedy = "Repeat the arguments of the stored run, or choose another store."
-        checks.reject("store", f"a run whose {', '.join(differing)} differ ({details})", "the same run", remedy)

@@ -1,0 +1,18 @@
+"""`python -m anchorwalk` is the command line."""
+
+import sys
+
+
+def main() -> None:
+    """Run the command line, or say what it needs."""
+    try:
+        from anchorwalk.cli import app
+    except ModuleNotFoundError as error:
+        if error.name not in ("typer", "rich"):
+            raise
+        sys.exit(f"The command line needs {error.name}: pip install 'anchorwalk[cli]'")
+    app(prog_name="anchorwalk")
+
+
+if __name__ == "__main__":
+    main()
