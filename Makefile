@@ -3,13 +3,13 @@ PYTHON ?= python3
 VENV ?= .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 BIN := $(VENV)/bin
 
-.PHONY: run test test-slow lint format clean
+.PHONY: run test test-slow lint format figures results docs-tables clean
 
 run: $(VENV)/installed  ## the main job: anchored against sequential anchored ensembles on the energy data
 	$(BIN)/python -m anchorwalk demo
 
 test: $(VENV)/developed lint  ## everything that must hold, in a few minutes
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-slow: $(VENV)/developed  ## the checks that take longer
 	$(BIN)/python -m pytest -m slow
@@ -37,6 +37,19 @@ $(VENV)/installed: $(VENV)/created pyproject.toml
 $(VENV)/developed: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --group dev
 	touch $@
+
+figures: $(VENV)/installed  ## the figures of the documentation
+	$(BIN)/python docs/figures/gap.py
+
+GAPS := relative_compactness surface_area wall_area roof_area overall_height orientation glazing_area glazing_area_distribution
+results: $(VENV)/installed  ## the records behind the figures in README and docs
+	for gap in $(GAPS); do \
+	  $(BIN)/python -m anchorwalk demo --gap $$gap --out runs/results/$$gap && \
+	  cp runs/results/$$gap/scores.json results/energy-$$gap.json || exit 1; \
+	done
+
+docs-tables: $(VENV)/installed  ## the tables of the documentation, from the records
+	$(BIN)/python docs/energy_table.py
 
 clean:
 	rm -rf .venv-*

@@ -172,8 +172,8 @@ def check_inputs(argument: str, x: Inputs, dtype: Any) -> tuple[Inputs, int]:
         what = f"{argument}: inputs x" + (f" at {path!r}" if path else "")
         array = np.asarray(leaf)
         if array.ndim == 0 or array.dtype == object:
-            checks.reject(what, f"{array.dtype} of shape {array.shape}", "a numeric array with a leading axis of rows",
-                          "Convert it with numpy first.")  # fmt: skip
+            given = f"{array.dtype} of shape {array.shape}"
+            checks.reject(what, given, "a numeric array with a leading axis of rows", "Convert it with numpy first.")
         checks.finite(what, array, "Remove or impute those rows first.")
         rows.add(array.shape[0])
     if len(rows) > 1:
@@ -219,8 +219,8 @@ def _check_weights(weights: Any, n: int, dtype: Any) -> Array:
         checks.reject("weights", f"shape {array.shape}", f"shape ({n},)", "Pass one weight for each row, or None.")
     if not (np.isfinite(array).all() and (array >= 0).all() and array.sum() > 0):
         given = f"values from {array.min()} to {array.max()}"
-        checks.reject("weights", given, "finite weights of at least 0, not all 0",
-                      "Pass one such weight for each row, or None.")  # fmt: skip
+        remedy = "Pass one such weight for each row, or None."
+        checks.reject("weights", given, "finite weights of at least 0, not all 0", remedy)
     return jnp.asarray(array, dtype)
 
 

@@ -85,3 +85,8 @@ def test_describe_refuses_what_sample_would():
     how = aw.Training(aw.Adam(1e-3), epochs=1, batch_size=21)
     with pytest.raises(InvalidInput, match=r"batch_size=21 for 20 rows.*Set batch_size=20 or less"):
         aw.describe(small_problem(), aw.Plan(1, 1, how))
+    best = aw.Training(aw.Adam(1e-3), epochs=3, batch_size=9, keep="best")
+    text = aw.describe(small_problem(), aw.Plan(1, 1, best))
+    assert (text.rows, text.steps) == (18, 6)  # a tenth is held back
+    with pytest.raises(InvalidInput, match=r"batch_size=19 for 18 rows"):
+        aw.describe(small_problem(), aw.Plan(1, 1, aw.Training(aw.Adam(1e-3), 3, 19, keep="best")))

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from anchorwalk.demo.energy import COVERAGE, Result, Score
+from anchorwalk.demo.energy import COVERAGE, Result
 
 INK, BAND, HIT, MISS = "#1f2933", "#9db8d9", "#1d4e89", "#d1495b"
+PARTS = {"outside": "outside the gap", "gap": "inside the gap"}
 
 
 def draw(results: Sequence[Result], path: Path) -> None:
@@ -18,35 +19,31 @@ def draw(results: Sequence[Result], path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
+    size = (10, 2.9 * len(results) + 0.6)
     figure, axes = plt.subplots(
-        len(results), 2, figsize=(10, 3.1 * len(results)), squeeze=False, sharey=True, width_ratios=(1, 2.2),
-        layout="constrained",
-    )  # fmt: skip
+        len(results), 2, figsize=size, squeeze=False, sharey=True, width_ratios=(1, 2), layout="constrained"
+    )
     for line, result in zip(axes, results, strict=True):
-        _panel(line[0], result, "outside", result.outside)
-        _panel(line[1], result, "gap", result.gap)
-        line[0].set_ylabel("heating load (kWh/m²)")
+        for axis, part in zip(line, PARTS, strict=True):
+            _panel(axis, result, part)
+        line[0].set_ylabel(f"{result.method}, {result.members} members\nheating load (kWh/m²)")
     for axis in axes[-1]:
         axis.set_xlabel("test rows, in the order of their true load")
-    handles, labels = axes[0][0].get_legend_handles_labels()
+    handles, labels = axes[0][1].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
     figure.savefig(path, dpi=150)
     plt.close(figure)
 
 
-def _panel(axis: Any, result: Result, part: str, score: Score) -> None:
-    y, _, low, high = result.intervals[part][:, np.argsort(result.intervals[part][0], kind="stable")]
+def _panel(axis: Any, result: Result, part: str) -> None:
+    values = result.intervals[part]
+    y, low, high = values[:, np.argsort(values[0], kind="stable")]
     rank = np.arange(len(y))
     inside = (low <= y) & (y <= high)
-    axis.vlines(rank, low, high, color=BAND, linewidth=max(1.2, 170 / len(y)), label=f"{COVERAGE:.0%} interval")
+    axis.vlines(rank, low, high, color=BAND, linewidth=max(1.5, 170 / len(y)), label=f"{COVERAGE:.0%} interval")
     axis.plot(rank[inside], y[inside], ".", color=HIT, markersize=4, label="truth inside it")
-    axis.plot(rank[~inside], y[~inside], "x", color=MISS, markersize=5, label="truth outside it")
-    where = "inside the gap" if part == "gap" else "outside the gap"
-    axis.set_title(
-        f"{result.method}, {result.members} members, {where}: {score.coverage:.0%} covered",
-        fontsize=10,
-        loc="left",
-        color=INK,
-    )
+    axis.plot(rank[~inside], y[~inside], "x", color=MISS, markersize=4, label="truth outside it")
+    share = f"{PARTS[part]}: {result.scores[part].coverage:.0%} covered"
+    axis.set_title(share, fontsize=10, loc="left", color=INK)
     axis.spines[["top", "right"]].set_visible(False)
     axis.margins(x=0.01)

@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 
+import jax
+
 from anchorwalk import checks, tree
 from anchorwalk.ensembles.plan import Plan
 from anchorwalk.problem import Problem
-from anchorwalk.types import Walk
+from anchorwalk.types import Key, Walk
 from anchorwalk.walks import GuidedWalk, diagnostics
 
 
@@ -70,20 +72,18 @@ def describe(problem: Problem, plan: Plan, walk: Walk | None = None) -> Descript
         >>> print(aw.describe(problem, plan, aw.Independent()).members)
         402
     """
-    check_fit(problem, plan)
+    problem = training_problem(jax.random.key(0), problem, plan)
     walk = GuidedWalk(step_size=0.1) if walk is None else walk
     summary = diagnostics.summarize(walk, plan.members, plan.chains)
     like = problem.params_like
-    steps = sum(
-        plan.training(min(i, 1)).steps(problem.n) * count for i, count in ((0, 1), (1, plan.members - 1)) if count
-    )
+    later = 0 if plan.then is None else (plan.members - 1) * plan.then.steps(problem.n)
     return Description(
         parameters=tree.size(like),
         rows=problem.n,
         chains=plan.chains,
         members=plan.total,
         epochs=plan.epochs,
-        steps=plan.chains * steps,
+        steps=plan.chains * (plan.first.steps(problem.n) + later),
         effective_anchors=summary.effective_anchors,
         acceptance=summary.acceptance,
         span=summary.span,
@@ -91,17 +91,20 @@ def describe(problem: Problem, plan: Plan, walk: Walk | None = None) -> Descript
     )
 
 
-def check_fit(problem: Problem, plan: Plan) -> None:
-    """Refuse a plan whose batches are larger than the data."""
+def training_problem(key: Key, problem: Problem, plan: Plan) -> Problem:
+    """The problem as a plan trains it: with validation rows held back where it keeps the best epoch.
+
+    Raises:
+        InvalidInput: Where the plan's batches are larger than the data.
+    """
+    if plan.first.keep == "best" and problem.validation is None:
+        problem = problem.hold_back(key)
     for name, how in (("first", plan.first), ("then", plan.then)):
         if how is not None and how.batch_size > problem.n:
             given = f"batch_size={how.batch_size} for {problem.n} rows of data"
-            checks.reject(
-                f"Plan({name}=)",
-                given,
-                "a batch no larger than the data",
-                f"Set batch_size={problem.n} or less.",
-            )
+            remedy = f"Set batch_size={problem.n} or less."
+            checks.reject(f"Plan({name}=)", given, "a batch no larger than the data", remedy)
+    return problem
 
 
 def _readable(number: float) -> str:

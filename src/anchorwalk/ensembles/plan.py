@@ -51,8 +51,9 @@ class Plan:
             _check_training(f"Plan(then=) with {self.members} members a chain", self.then, remedy)
             assert self.then is not None
             if self.then.keep != self.first.keep:
-                checks.reject("Plan(then=)", f"keep={self.then.keep!r}", f"keep={self.first.keep!r}, as in first=",
-                              "Both trainings of a plan use the same rows.")  # fmt: skip
+                expected = f"keep={self.first.keep!r}, as in first="
+                remedy = "Both trainings of a plan use the same rows."
+                checks.reject("Plan(then=)", f"keep={self.then.keep!r}", expected, remedy)
 
     @property
     def total(self) -> int:

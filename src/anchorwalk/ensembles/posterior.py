@@ -105,8 +105,8 @@ class Posterior:
             jax.eval_shape(self._apply, like, x)
         except (TypeError, ValueError) as error:
             shapes = ", ".join(f"{leaf.dtype}{leaf.shape}" for leaf in jax.tree.leaves(x))
-            checks.reject("predict(x=)", f"{shapes}, on which the network fails: {error}", "inputs as in training",
-                          "Prepare them as the training inputs were.")  # fmt: skip
+            given = f"{shapes}, on which the network fails: {error}"
+            checks.reject("predict(x=)", given, "inputs as in training", "Prepare them as the training inputs were.")
 
         def params(i: int) -> Any:
             return self._member(good[i]).params

@@ -12,7 +12,7 @@ import numpy as np
 from anchorwalk import checks, tree
 from anchorwalk.ensembles.callbacks import Callback, Progress, Report, StartCallback
 from anchorwalk.ensembles.chain import HOLD_BACK, Options, Recipe, state_like
-from anchorwalk.ensembles.describe import check_fit
+from anchorwalk.ensembles.describe import training_problem
 from anchorwalk.ensembles.interrupt import Interrupt
 from anchorwalk.ensembles.plan import Plan
 from anchorwalk.ensembles.posterior import Posterior
@@ -212,9 +212,7 @@ def _check_arguments(key: Any, problem: Any, plan: Any, runner: Any, perturb_tar
     if perturb_targets and not isinstance(problem.likelihood, NormalLikelihood):
         given = f"True with {type(problem.likelihood).__name__}()"
         checks.reject("perturb_targets", given, "a normal likelihood", "Set perturb_targets=False.")
-    if plan.first.keep == "best" and problem.validation is None:
-        problem = problem.hold_back(jax.random.fold_in(key, HOLD_BACK))
-    check_fit(problem, plan)
+    problem = training_problem(jax.random.fold_in(key, HOLD_BACK), problem, plan)
     return problem, parse(runner, problem, plan.chains)
 
 

@@ -60,7 +60,7 @@ class Store(Protocol):
         ...
 
 
-def check_same(stored: Header, given: Header) -> None:
+def check_same(stored: Header, given: Header, where: str) -> None:
     """Refuse to go on with a run of other arguments, naming what differs.
 
     Raises:
@@ -70,7 +70,8 @@ def check_same(stored: Header, given: Header) -> None:
     if differing:
         details = "; ".join(f"{name} was {stored.get(name)}, is {given[name]}" for name in differing)
         remedy = "Repeat the arguments of the stored run, or choose another store."
-        checks.reject("store", f"a run whose {', '.join(differing)} differ ({details})", "the same run", remedy)
+        given_run = f"{where} with a run whose {', '.join(differing)} differ ({details})"
+        checks.reject("store", given_run, "the same run", remedy)
 
 
 def to_info(arrays: MemberInfo) -> MemberInfo:

@@ -72,7 +72,7 @@ class DiskStore:
         if manifest.get("format") != FORMAT:
             given = f"a run of format {manifest.get('format')} in {self.folder}"
             checks.reject("store", given, f"format {FORMAT}", "Use the version of anchorwalk that wrote it.")
-        check_same(manifest["header"], header)
+        check_same(manifest["header"], header, f"the folder {self.folder}")
         for path in sorted(self.folder.glob("round-*.safetensors")):
             self._read_infos(path)
 

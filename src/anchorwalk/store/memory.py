@@ -26,7 +26,7 @@ class MemoryStore:
             InvalidInput: Where a run with another header is here.
         """
         if self._header:
-            check_same(self._header, header)
+            check_same(self._header, header, "a store in memory")
         self._header = dict(header)
 
     def commit(self, round_: Round) -> None:

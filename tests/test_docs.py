@@ -1,0 +1,80 @@
+"""README and docs say what is so."""
+
+import importlib.util
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import anchorwalk as aw
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_the_readmes_python_runs(capsys):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    assert len(blocks) == 1
+    scope = {}
+    exec(blocks[0], scope)
+    assert "72 (3 chains x 24)" in capsys.readouterr().out
+    assert len(scope["posterior"]) == 72
+    prediction = scope["prediction"]
+    assert prediction.mean.shape == (64,)
+    assert all(end.shape == (64,) for end in prediction.interval(0.9))
+
+
+def test_the_readme_names_commands_that_are_there():
+    makefile = (ROOT / "Makefile").read_text()
+    targets = re.findall(r"`make ([a-z-]+)", (ROOT / "README.md").read_text() + (ROOT / "CONTRIBUTING.md").read_text())
+    targets += ["run", "test"]
+    for target in targets:
+        assert re.search(rf"^{target}:", makefile, re.M), target
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", "CONTRIBUTING.md", *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
+)
+def test_links_lead_somewhere(page):
+    path = ROOT / page
+    for link in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
+        if not link.startswith("http"):
+            assert (path.parent / link).exists(), link
+
+
+def test_the_energy_page_is_made_from_the_records():
+    spec = importlib.util.spec_from_file_location("energy_table", ROOT / "docs" / "energy_table.py")
+    table = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(table)
+    records = table.load()
+    assert len(records) == 8
+    assert (ROOT / "docs" / "energy.md").read_text() == table.render(records)
+
+
+def test_readme_claims_about_the_energy_data_follow_from_the_records():
+    import json
+
+    records = [json.loads(path.read_text()) for path in ROOT.glob("results/energy-*.json")]
+    nll = [[r["scores"]["gap"]["nll"] for r in record["results"]] for record in records]
+    assert all(sae < ae for ae, sae in nll)  # "lower negative log-likelihood in every gap"
+    covered = [max(r["scores"]["gap"]["coverage"] for r in record["results"]) for record in records]
+    assert sum(c < 0.9 for c in covered) > 4  # "neither covers 90% ... inside most gaps"
+
+
+def test_versions_agree():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert aw.__version__ == project["version"]
+    assert f"version: {project['version']}" in (ROOT / "CITATION.cff").read_text()
+    assert f"## {project['version']}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_every_extra_but_benchmarks_is_in_all():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    listed = re.fullmatch(r"anchorwalk\[(.*)\]", extras["all"][0]).group(1).split(",")
+    assert set(listed) == set(extras) - {"all", "benchmark"}
+
+
+def test_the_licence_of_the_data_is_named():
+    first = (ROOT / "src/anchorwalk/datasets/energy.csv").read_text().splitlines()[0]
+    assert "CC BY 4.0" in first
+    assert "Tsanas" in first
