@@ -8,8 +8,8 @@ HEAD = """# Two ensembles on the energy data
 
 Made by `make results docs-tables` from `results/energy-*.json`. UCI Energy Efficiency, heating load in kWh/m². For
 each of the eight features the rows of its middle third are kept from training ({gap} rows, "in"), and a tenth of the
-others too ({outside} rows, "out"). Both ensembles get {budget:,} epochs: AE {ae} members from scratch, SAE {sae} members
-in five chains whose first trainings are as long as AE's. One run each, seed {seed}. NLL in nats and RMSE in kWh/m²
+others too ({outside} rows, "out"). Both ensembles get {budget:,} epochs: AE {ae} members from scratch, SAE {sae} in
+five chains whose first trainings are as long as AE's. One run each, seed {seed}. NLL in nats and RMSE in kWh/m²
 are better when lower; of the 90% intervals, 90% should hold the truth.
 
 | gap in | | NLL in | NLL out | RMSE in | RMSE out | covered in | covered out |

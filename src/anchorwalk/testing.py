@@ -17,9 +17,9 @@ STEPS = (1, 2, 5, 50)
 """Numbers of steps after which it is judged."""
 
 Z = 5.93
-"""Two-sided normal quantile of 3e-9. The statistics below are compared with their own standard errors at this
-many of them, over 5 moments, 4 numbers of steps and 2 seeds of doubt (skewness of the fourth power at 100,000
-draws raises its tail less than tenfold): all together a true walk fails less than once in a million."""
+"""Two-sided normal quantile of 3e-9: how many of its standard errors a statistic may be off. A check compares five
+moments and two correlations at five times; the skewness of the fourth power raises its tail threefold at 100,000
+draws. With the Kolmogorov-Smirnov distances a true walk fails less than once in a million checks."""
 
 _DKW = float(np.sqrt(np.log(2 / 1e-8) / 2))
 """Massart's bound: P(sqrt(n) sup |F_n - F| > this) < 1e-8, for every n."""

@@ -80,3 +80,10 @@ def wrong_ratio(key, x, memory):  # accepts by the ratio's square root
 def test_contract_finds_a_broken_walk(walk):
     with pytest.raises(AssertionError):
         aw.testing.check_walk(walk)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("walk", WALKS, ids=repr)
+def test_the_contract_holds_whatever_the_key(walk):
+    for seed in range(1, 11):  # a false alarm is rarer than one in a million
+        aw.testing.check_walk(walk, jax.random.key(seed))

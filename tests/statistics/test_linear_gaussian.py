@@ -114,3 +114,24 @@ def test_map_estimate_and_deep_ensemble_have_no_anchors():
     estimate = aw.map_estimate(jax.random.key(0), model.problem, model.training(), callbacks=[])
     assert len(estimate) == 1
     np.testing.assert_allclose(estimate[0, 0].params["w"], model.posterior_mean, atol=2e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("perturb", [False, True])
+@pytest.mark.parametrize(
+    "walk",
+    [
+        aw.Independent(),
+        aw.RandomWalk(step_size=1.0),
+        aw.GuidedWalk(step_size=0.2),
+        aw.Hamiltonian(step_size=0.4, steps=3),
+        aw.Autoregressive(step_size=0.3),
+        aw.Rotation(step_size=0.3, refresh=0.1),
+    ],
+    ids=repr,
+)
+def test_every_walk_gives_the_closed_form(walk, perturb):
+    model = LinearGaussian(mean=-0.7)
+    draws, _ = draw(model.mean, 8, walk, perturb)
+    covariance = model.posterior_covariance if perturb else model.anchored_covariance
+    assert_moments(draws, model.posterior_mean, covariance)
