@@ -37,11 +37,14 @@ def render(records: list[dict]) -> str:
             cells += [f"{s['coverage']:.0%}" for s in (inside, outside)]
             rows.append(f"| {record['gap']} | {result['method']} | " + " | ".join(cells) + " |")
     first = records[0]
+    ae, sae = first["results"]
     head = HEAD.format(
         budget=first["budget"],
         seed=first["seed"],
-        ae=first["results"][0]["members"],
-        sae=first["results"][1]["members"],
+        ae=ae["members"],
+        sae=sae["members"],
+        gap=ae["scores"]["gap"]["rows"],
+        outside=ae["scores"]["outside"]["rows"],
     )
     tail = TAIL.format(wins_in=wins["gap"], wins_out=wins["outside"], total=len(records))
     return head + "\n".join(rows) + "\n" + tail

@@ -56,10 +56,13 @@ HETEROSCEDASTIC = {"apply": logits_apply, "likelihood": aw.HeteroscedasticNormal
         ),
         ({**CATEGORICAL, "data": (X, np.array([0, 1, -1, 0, 1, 0]))}, r"a target y of -1.*Renumber the labels from 0"),
         ({**CATEGORICAL, "data": (X, np.full(6, 0.5))}, r"a target y of .*0\.5.*whole numbers"),
-        ({**CATEGORICAL, "data": (X, np.array(list("abcdef")))}, r"targets y of type <U1.*numbers"),
+        (
+            {**CATEGORICAL, "data": (X, np.array(list("abcdef")))},
+            r"targets y: got values of type <U1, expected real numbers",
+        ),
         ({"likelihood": aw.Categorical()}, r"outputs of shape \(6,\), expected \(N, classes\).*Bernoulli"),
         ({"likelihood": aw.Bernoulli(), "data": (X, np.full(6, 2))}, r"a target y of 2, expected values from 0 to 1"),
-        ({"likelihood": aw.Poisson(), "data": (X, -np.ones(6))}, r"a target y of -1.*values from 0 to inf"),
+        ({"likelihood": aw.Poisson(), "data": (X, -np.ones(6))}, r"a target y of -1.*values from 0 to 2147483647"),
         ({"likelihood": aw.Poisson(), "data": (X, Y + 0.5)}, r"whole numbers for Poisson"),
         ({"likelihood": aw.HeteroscedasticNormal()}, r"outputs of shape \(6,\), expected \(6, 2\).*inverse-softplus"),
         ({**HETEROSCEDASTIC, "data": (X, Y[:, None])}, r"y of shape \(6, 1\), expected targets y of shape \(6,\)"),
@@ -70,8 +73,14 @@ HETEROSCEDASTIC = {"apply": logits_apply, "likelihood": aw.HeteroscedasticNormal
         ({"data": X}, r"data: got ndarray, expected a pair \(x, y\)"),
         ({"data": ((), Y)}, r"inputs x without arrays"),
         ({"data": ({"a": X, "b": X[:4]}, Y)}, r"inputs with \[4, 6\] rows"),
-        ({"data": (np.array([["a"] * 3] * 6, dtype=object), Y)}, r"object of shape \(6, 3\).*numeric array"),
-        ({"data": (np.ones((6, 4)), Y)}, r"apply: got an error on inputs x of float32\(6, 4\)"),
+        (
+            {"data": (np.array([["a"] * 3] * 6, dtype=object), Y)},
+            r"inputs x: got values of type object, expected real numbers",
+        ),
+        (
+            {"data": (np.ones((6, 4)), Y)},
+            r"apply: got TypeError from apply\(params, x\) on inputs x of float32\(6, 4\)",
+        ),
         ({"apply": lambda params, x: jnp.sum(x @ params["w"])}, r"one array with 6 rows"),
         ({"weights": np.ones(5)}, r"weights: got shape \(5,\), expected shape \(6,\)"),
         ({"weights": -np.ones(6)}, r"weights: got values from -1"),
@@ -80,7 +89,29 @@ HETEROSCEDASTIC = {"apply": logits_apply, "likelihood": aw.HeteroscedasticNormal
         ({"init": lambda key: {}}, r"returns no arrays"),
         ({"init": lambda key: {"w": jnp.zeros(3), "n": jnp.zeros(2, int)}}, r"int32 at 'n', expected floating-point"),
         ({"prior": 0.1}, r"prior: got float, expected an anchorwalk.Prior"),
-        ({"validation": (X, Y[:, None])}, r"targets y of shape \(6, 1\)"),
+        ({"validation": (X, Y[:, None])}, r"validation: got targets y of shape \(6, 1\)"),
+        (
+            {"data": (np.full((6, 3), 2**33), Y)},
+            r"integers from 8589934592 to 8589934592, expected integers that fit into int32",
+        ),
+        ({"data": (X * 1e39, Y)}, r"inputs x, as float32: got 18 values that are not finite.*Scale the values down"),
+        ({"data": (X, Y * 1e39)}, r"targets y, as float32: got 5 values"),
+        ({"data": (X * 1j, Y)}, r"inputs x: got values of type complex128, expected real numbers"),
+        ({"data": (np.array([["a"] * 3] * 6), Y)}, r"inputs x: got values of type <U1"),
+        ({"data": (X, np.array(["2020-01-01"] * 6, "datetime64[D]"))}, r"targets y: got values of type datetime64"),
+        ({"data": (1.0, Y)}, r"got the single number 1.0"),
+        (
+            {"likelihood": aw.Poisson(), "data": (X, np.full(6, 2**32 - 1))},
+            r"a target y of 4294967295, expected values",
+        ),
+        ({"weights": np.full(6, 1e-60)}, r"not all 0"),
+        ({"weights": ["a"] * 6}, r"weights: got values of type <U1"),
+        ({"weights": np.full(6, np.nan)}, r"weights: got 6 values that are not finite"),
+        ({"likelihood": aw.Categorical}, r"likelihood: got the class Categorical, expected an instance of it"),
+        ({"likelihood": "normal"}, r"likelihood: got 'normal', expected a Likelihood"),
+        ({"apply": lambda params, x: params["v"]}, r"apply: got KeyError from apply"),
+        ({"prior": aw.Prior(scale={"w": "wide"})}, r"Prior\(scale=\) at 'w': got 'wide', expected a number"),
+        ({"prior": aw.Prior(scale=lambda path, leaf: np.ones((5, 1)))}, r"Prior\(scale=\) at 'w': got shape \(5, 1\)"),
     ],
 )
 def test_bad_input_is_refused(changes, message):
@@ -110,7 +141,8 @@ def test_floats_are_cast_and_integers_kept():
     )
     assert problem.data.x["a"].dtype == jnp.bfloat16
     assert problem.data.x["b"].dtype == jnp.uint8
-    assert problem.data.y.dtype == jnp.bfloat16
+    assert problem.data.y.dtype == jnp.float32  # sums over rows want it
+    assert problem.data.weights.dtype == jnp.float32
 
 
 def test_problem_is_a_tree_of_numbers():
@@ -134,3 +166,21 @@ def test_hold_back_splits_the_rows():
     assert other.validation.y.tolist() != split.validation.y.tolist()
     with pytest.raises(InvalidInput, match="1 rows"):
         make(data=(X[:1], Y[:1])).hold_back(jax.random.key(0))
+    with pytest.raises(InvalidInput, match="hold_back: got a problem with validation rows"):
+        split.hold_back(jax.random.key(0))
+    with pytest.raises(InvalidInput, match=r"hold_back\(share=\): got -1"):
+        problem.hold_back(jax.random.key(0), share=-1)
+
+
+def test_targets_are_kept_as_what_they_are():
+    labels = np.array([0, 1, 1, 0, 1, 0])
+    for y in (labels, labels.astype(bool), labels.astype(np.uint8), labels.astype(np.float64)):
+        problem = make(**CATEGORICAL, data=(X, y))
+        assert problem.data.y.dtype == jnp.int32
+        assert problem.data.y.tolist() == labels.tolist()
+    many = aw.Problem(
+        lambda key: jnp.zeros((3, 600), jnp.bfloat16), lambda w, x: x @ w, aw.Categorical(), aw.Prior(),
+        data=(X, np.arange(594.0, 600.0)),
+    )  # fmt: skip
+    assert many.data.y.tolist() == [594, 595, 596, 597, 598, 599]  # not rounded to half precision
+    assert make(data=(X, np.full(6, 2**33 + 512))).data.y.tolist() == [2**33 + 512] * 6  # a number, not a remainder

@@ -61,6 +61,32 @@ def choice(argument: str, value: Any, options: tuple[str, ...]) -> str:
     return str(value)
 
 
+def real(argument: str, array: np.ndarray[Any, Any]) -> None:
+    """Refuse everything that is not a boolean, an integer or a real number."""
+    if not (
+        array.dtype == bool or jnp.issubdtype(array.dtype, jnp.integer) or jnp.issubdtype(array.dtype, jnp.floating)
+    ):
+        reject(argument, f"values of type {array.dtype}", "real numbers", "Encode them as numbers first.")
+
+
+def key(argument: str, value: Any) -> None:
+    """Refuse what is no typed key, and keys whose draws depend on how work is vectorised."""
+    is_key = isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key) and value.ndim == 0
+    if not is_key:
+        reject(argument, repr(value), "one typed key", "Pass jax.random.key(seed).")
+    if jax.random.key_impl(value) != "threefry2x32":
+        given = f"a key of the implementation {jax.random.key_impl(value)!r}"
+        reject(argument, given, "'threefry2x32', whose draws are the same under vmap", "Pass jax.random.key(seed).")
+
+
+def instance(argument: str, value: Any, interface: type, example: str) -> None:
+    """Refuse what does not offer an interface's methods; a class in place of its instance is a common slip."""
+    if isinstance(value, type):
+        reject(argument, f"the class {value.__name__}", "an instance of it", f"Pass {example}, with brackets.")
+    if not isinstance(value, interface):
+        reject(argument, repr(value), f"a {interface.__name__}", f"Pass {example}.")
+
+
 def finite(argument: str, array: np.ndarray[Any, Any], remedy: str) -> None:
     """Refuse NaN and infinity in a floating-point array."""
     if not jnp.issubdtype(array.dtype, jnp.floating):

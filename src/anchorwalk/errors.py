@@ -23,6 +23,10 @@ class InterruptedWarning(UserWarning):
     """A run that was ended by Ctrl-C before its plan was done."""
 
 
+class NotFiniteWarning(UserWarning):
+    """Predictions of some rows are not finite."""
+
+
 class Status(enum.IntEnum):
     """How the training of a member ended."""
 

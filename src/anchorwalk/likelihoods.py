@@ -16,10 +16,12 @@ from jax.scipy.special import gammaln, ndtr
 from anchorwalk import checks, tree
 from anchorwalk.types import Array, Key
 
+TINY = float(np.finfo(np.float32).tiny)
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 HostArray = np.ndarray[Any, Any]
 
 
+@runtime_checkable
 class Likelihood(Protocol):
     """What every likelihood can do with the outputs of a network, rows first."""
 
@@ -39,8 +41,12 @@ class Likelihood(Protocol):
         """An independent draw of each row's target."""
         ...
 
-    def check(self, outputs: Any, y: HostArray) -> None:
-        """Refuse targets that do not fit the outputs' shape or the likelihood's range."""
+    def check(self, outputs: Any, y: HostArray, argument: str = "data") -> HostArray:
+        """Refuse targets that do not fit the outputs' shape or the likelihood's range, naming the argument.
+
+        Returns:
+            The targets as they are trained on: whole numbers as int32, others as floats.
+        """
         ...
 
 
@@ -108,14 +114,14 @@ class Categorical:
         """Entropy in nats."""
         return np.asarray(_xlogx(probabilities).sum(axis=-1))
 
-    def check(self, outputs: Any, y: HostArray) -> None:
+    def check(self, outputs: Any, y: HostArray, argument: str = "data") -> HostArray:
         """Labels must be whole numbers in [0, C), one for each row of logits."""
         if len(outputs.shape) < 2:
             remedy = "Categorical() takes logits with the classes in the last axis; for one logit use Bernoulli()."
             checks.reject("apply", f"outputs of shape {outputs.shape}", "(N, classes)", remedy)
-        _check_shape("Categorical()", outputs.shape[:-1], y)
-        _check_integers("Categorical()", y)
-        _check_range("Categorical()", y, 0, outputs.shape[-1] - 1, f"{outputs.shape[-1]} logits")
+        _check_shape(argument, "Categorical()", outputs.shape[:-1], y)
+        high = outputs.shape[-1] - 1
+        return _whole_numbers(argument, "Categorical()", y, high, f"{outputs.shape[-1]} logits")
 
 
 @tree.node()
@@ -150,11 +156,10 @@ class Bernoulli:
         """Entropy in nats."""
         return _xlogx(probabilities) + _xlogx(1 - probabilities)
 
-    def check(self, outputs: Any, y: HostArray) -> None:
+    def check(self, outputs: Any, y: HostArray, argument: str = "data") -> HostArray:
         """Targets must be 0 or 1 in the shape of the outputs."""
-        _check_shape("Bernoulli()", outputs.shape, y)
-        _check_integers("Bernoulli()", y)
-        _check_range("Bernoulli()", y, 0, 1, "one logit for each target")
+        _check_shape(argument, "Bernoulli()", outputs.shape, y)
+        return _whole_numbers(argument, "Bernoulli()", y, 1, "one logit for each target")
 
 
 @tree.node()
@@ -208,10 +213,10 @@ class Normal:
         """Every number is possible."""
         return values
 
-    def check(self, outputs: Any, y: HostArray) -> None:
+    def check(self, outputs: Any, y: HostArray, argument: str = "data") -> HostArray:
         """Targets must have the shape of the outputs."""
-        _check_shape("Normal()", outputs.shape, y)
-        _check_numbers("Normal()", y)
+        _check_shape(argument, "Normal()", outputs.shape, y)
+        return _numbers(y)
 
 
 @tree.node()
@@ -267,13 +272,13 @@ class HeteroscedasticNormal:
         """Every number is possible."""
         return values
 
-    def check(self, outputs: Any, y: HostArray) -> None:
+    def check(self, outputs: Any, y: HostArray, argument: str = "data") -> HostArray:
         """Outputs must be targets' shape + (2,)."""
         if len(outputs.shape) < 2 or outputs.shape[-1] != 2:
             remedy = "The last axis holds the mean and the inverse-softplus of the standard deviation."
             checks.reject("apply", f"outputs of shape {outputs.shape}", f"{(*y.shape, 2)}", remedy)
-        _check_shape("HeteroscedasticNormal()", outputs.shape[:-1], y)
-        _check_numbers("HeteroscedasticNormal()", y)
+        _check_shape(argument, "HeteroscedasticNormal()", outputs.shape[:-1], y)
+        return _numbers(y)
 
 
 @tree.node()
@@ -313,11 +318,10 @@ class Poisson:
         """Whole numbers from 0 on."""
         return np.maximum(np.floor(values), 0)
 
-    def check(self, outputs: Any, y: HostArray) -> None:
+    def check(self, outputs: Any, y: HostArray, argument: str = "data") -> HostArray:
         """Targets must be counts in the shape of the outputs."""
-        _check_shape("Poisson()", outputs.shape, y)
-        _check_integers("Poisson()", y)
-        _check_range("Poisson()", y, 0, math.inf, "counts")
+        _check_shape(argument, "Poisson()", outputs.shape, y)
+        return _whole_numbers(argument, "Poisson()", y, np.iinfo(np.int32).max, "counts")
 
 
 def _sum_outputs(log_prob: Array) -> Array:
@@ -330,7 +334,8 @@ def _normal_log_prob(y: Array, mean: Array, scale: Array) -> Array:
 
 
 def _mean_and_scale(outputs: Array) -> tuple[Array, Array]:
-    return outputs[..., 0], jax.nn.softplus(outputs[..., 1])
+    scale = jax.nn.softplus(outputs[..., 1])
+    return outputs[..., 0], jnp.maximum(scale, TINY)  # never zero, where it underflows
 
 
 def _xlogx(p: HostArray) -> HostArray:
@@ -338,7 +343,7 @@ def _xlogx(p: HostArray) -> HostArray:
     return -p * np.log(np.where(p > 0, p, 1.0))
 
 
-def _check_shape(likelihood: str, expected: tuple[int, ...], y: HostArray) -> None:
+def _check_shape(argument: str, likelihood: str, expected: tuple[int, ...], y: HostArray) -> None:
     if y.shape == expected:
         return
     remedy = "Give the targets the shape that the network's outputs ask for, or change the network."
@@ -347,23 +352,21 @@ def _check_shape(likelihood: str, expected: tuple[int, ...], y: HostArray) -> No
     if (*y.shape, 1) == expected:
         remedy = "Add an axis to the targets, y[:, None], or drop the network's last axis, outputs[..., 0]."
     what = f"targets y of shape {expected} for {likelihood} with these outputs (shapes are never broadcast here)"
-    checks.reject("data", f"targets y of shape {y.shape}", what, remedy)
+    checks.reject(argument, f"targets y of shape {y.shape}", what, remedy)
 
 
-def _check_numbers(likelihood: str, y: HostArray) -> None:
-    if not (jnp.issubdtype(y.dtype, jnp.number) or y.dtype == bool):
-        checks.reject("data", f"targets y of type {y.dtype}", f"numbers for {likelihood}", "Convert the targets.")
+def _numbers(y: HostArray) -> HostArray:
+    """Targets as floats; floats keep their dtype."""
+    return y if jnp.issubdtype(y.dtype, jnp.floating) else y.astype(np.float64)
 
 
-def _check_integers(likelihood: str, y: HostArray) -> None:
-    _check_numbers(likelihood, y)
+def _whole_numbers(argument: str, likelihood: str, y: HostArray, high: int, why: str) -> HostArray:
+    """Targets from 0 to `high` as int32."""
     if jnp.issubdtype(y.dtype, jnp.floating) and not np.array_equal(y, np.round(y)):
         first = y[y != np.round(y)].flat[0]
-        checks.reject("data", f"a target y of {first!r}", f"whole numbers for {likelihood}", "Encode them as integers.")
-
-
-def _check_range(likelihood: str, y: HostArray, low: float, high: float, why: str) -> None:
-    if y.size and (y.min() < low or y.max() > high):
-        bad = y.min() if y.min() < low else y.max()
-        remedy = "Renumber the labels from 0, or give the network more outputs." if high != math.inf else "Check them."
-        checks.reject("data", f"a target y of {bad}", f"values from {low} to {high} for {likelihood} ({why})", remedy)
+        checks.reject(argument, f"a target y of {first}", f"whole numbers for {likelihood}", "Encode them as integers.")
+    if y.size and (y.min() < 0 or y.max() > high):
+        bad = y.min() if y.min() < 0 else y.max()
+        remedy = "Renumber the labels from 0, or give the network more outputs." if why != "counts" else "Check them."
+        checks.reject(argument, f"a target y of {bad}", f"values from 0 to {high} for {likelihood} ({why})", remedy)
+    return y.astype(np.int32)

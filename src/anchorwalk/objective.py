@@ -56,11 +56,15 @@ def log_likelihood(problem: Problem, data: Data, params: Params, batch: Batch, n
     """Weighted log-likelihood of each row of a batch of `data`."""
     rows = data.take(batch.indices)
     outputs = problem.apply(params, rows.x)
+    outputs = outputs.astype(tree.precise(outputs.dtype))
     if noise is None:
         return rows.weights * problem.likelihood.log_prob(outputs, rows.y)
     assert isinstance(problem.likelihood, NormalLikelihood)
-    moved = problem.likelihood.perturbed_log_prob(outputs, rows.y, jnp.take(noise, batch.indices, axis=0))
-    return rows.weights * moved
+    # A weight w makes a normal's noise 1 / sqrt(w) as wide, and so the draw of it that moves the targets.
+    width = jnp.where(rows.weights > 0, jax.lax.rsqrt(rows.weights), 0.0)
+    drawn = jnp.take(noise, batch.indices, axis=0)
+    drawn = drawn * width.reshape(-1, *(1,) * (drawn.ndim - 1))
+    return rows.weights * problem.likelihood.perturbed_log_prob(outputs, rows.y, drawn)
 
 
 class Evaluation(NamedTuple):
@@ -94,7 +98,9 @@ def validation_loss(problem: Problem, anchor: Params, params: Params, batch_size
     assert data is not None
 
     def add(total: Array, batch: Batch) -> tuple[Array, None]:
-        return total + jnp.sum(batch.present * log_likelihood(problem, data, params, batch)), None
+        log_prob = log_likelihood(problem, data, params, batch)
+        return total + jnp.sum(batch.present * log_prob).astype(total.dtype), None
 
-    total, _ = jax.lax.scan(add, jnp.zeros((), data.weights.dtype), in_order(data.n, batch_size))
+    start = jnp.zeros((), data.weights.dtype)
+    total, _ = jax.lax.scan(add, start, in_order(data.n, batch_size))
     return -(total / data.n + problem.prior.anchored_log_prob(anchor, params) / problem.n)

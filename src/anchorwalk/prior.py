@@ -70,7 +70,7 @@ class Prior:
 
     def anchor(self, position: Params) -> Params:
         """The anchor at a walk's position: mean + scale * position."""
-        return jax.tree.map(lambda m, s, z: m + s * z, self.mean, self.scale, position)
+        return jax.tree.map(lambda m, s, z: (m + s * z).astype(m.dtype), self.mean, self.scale, position)
 
     def draw(self, key: Key, like: Params) -> Params:
         """A draw from the prior, shaped like `like`."""
@@ -80,6 +80,7 @@ class Prior:
         """Log p_anc(θ) = log N(θ; θ_anc, Σ_prior), summed over all parameters."""
 
         def leaf(a: Array, s: Array, p: Array) -> Array:
+            a, s, p = (value.astype(tree.precise(value.dtype)) for value in (a, s, p))
             return jnp.sum(-0.5 * jnp.square((p - a) / s) - jnp.log(s) - 0.5 * math.log(2 * math.pi))
 
         return sum(jax.tree.leaves(jax.tree.map(leaf, anchor, self.scale, params)), jnp.zeros(()))
@@ -105,7 +106,7 @@ def fan_in(gain: float = 1.0, bias: float = 1.0) -> Rule:
     checks.positive("fan_in(bias=)", bias)
 
     def rule(path: str, leaf: Any) -> float:
-        return gain / math.sqrt(math.prod(leaf.shape[:-1])) if len(leaf.shape) >= 2 else bias
+        return gain / math.sqrt(max(1, math.prod(leaf.shape[:-1]))) if len(leaf.shape) >= 2 else bias
 
     return rule
 
@@ -144,7 +145,7 @@ def _per_leaf(argument: str, value: Any, like: Params) -> Params:
         return jax.tree.map(lambda leaf: np.asarray(value, leaf.dtype), like)
     if callable(value):
         return jax.tree_util.tree_map_with_path(
-            lambda path, leaf: np.asarray(value(tree.name(path), leaf), leaf.dtype), like
+            lambda path, leaf: _fitting(f"{argument} at {tree.name(path)!r}", value(tree.name(path), leaf), leaf), like
         )
     if [path for path, _ in tree.named_leaves(value)] != [path for path, _ in tree.named_leaves(like)]:
         known = ", ".join(path for path, _ in tree.named_leaves(like))
@@ -157,7 +158,10 @@ def _per_leaf(argument: str, value: Any, like: Params) -> Params:
 
 
 def _fitting(argument: str, value: Any, leaf: Any) -> np.ndarray[Any, Any]:
-    array = np.asarray(value, leaf.dtype)
+    try:
+        array = np.asarray(value, leaf.dtype)
+    except (TypeError, ValueError):
+        checks.reject(argument, repr(value), "a number", "Pass numbers or arrays of numbers.")
     try:
         fits = np.broadcast_shapes(array.shape, leaf.shape) == leaf.shape
     except ValueError:

@@ -51,7 +51,7 @@ class Problem:
         likelihood: Such as `Categorical()` or `Normal(scale=...)`.
         prior: An independent normal prior.
         data: Inputs x (any pytree of arrays with a leading axis of N rows) and targets y. Floats are cast
-            to the parameters' dtype, integers kept.
+            to the parameters' dtype (targets to float32 at least), integers kept.
         weights: A weight of each row that multiplies its log-likelihood, shape (N,).
         validation: Rows (x, y) for trainings that keep their best epoch; without them such a run holds
             back a tenth of the data.
@@ -90,6 +90,7 @@ class Problem:
         validation: tuple[Inputs, Any] | None = None,
     ) -> None:
         like = _check_init(init)
+        checks.instance("likelihood", likelihood, Likelihood, "Normal(scale=...) or another likelihood")
         if not isinstance(prior, Prior):
             checks.reject("prior", type(prior).__name__, "an anchorwalk.Prior", "Pass Prior(scale=...).")
         dtype = jnp.result_type(*jax.tree.leaves(like))
@@ -134,7 +135,10 @@ class Problem:
             >>> split.data.n, split.validation.n
             (18, 2)
         """
-        rows = max(1, int(self.n * share))
+        if self.validation is not None:
+            remedy = "Use them, or make the problem without validation=."
+            checks.reject("hold_back", "a problem with validation rows", "one without", remedy)
+        rows = max(1, int(self.n * checks.within("hold_back(share=)", share, 0, 1, open_above=True)))
         if rows >= self.n:
             checks.reject("data", f"{self.n} rows", "enough rows to hold some back", "Pass validation= or more rows.")
         order = jax.random.permutation(key, self.n)
@@ -162,25 +166,43 @@ def check_inputs(argument: str, x: Inputs, dtype: Any) -> tuple[Inputs, int]:
     """Cast inputs to what a network takes, and count their rows.
 
     Raises:
-        InvalidInput: No arrays, no rows, different numbers of rows, or values that are not finite.
+        InvalidInput: No arrays, no rows, different numbers of rows, or values that are not finite real numbers.
     """
-    leaves = tree.named_leaves(x)
+    leaves, structure = jax.tree.flatten(x)
     if not leaves:
         checks.reject(argument, "inputs x without arrays", "at least one array", "Pass an array or a pytree of arrays.")
-    rows = set()
-    for path, leaf in leaves:
+    rows, cast = set(), []
+    for path, leaf in tree.named_leaves(x):
         what = f"{argument}: inputs x" + (f" at {path!r}" if path else "")
         array = np.asarray(leaf)
-        if array.ndim == 0 or array.dtype == object:
-            given = f"{array.dtype} of shape {array.shape}"
-            checks.reject(what, given, "a numeric array with a leading axis of rows", "Convert it with numpy first.")
-        checks.finite(what, array, "Remove or impute those rows first.")
+        if array.ndim == 0:
+            checks.reject(what, f"the single number {array}", "an array with a leading axis of rows", "Add that axis.")
         rows.add(array.shape[0])
+        cast.append(_cast(what, array, dtype))
     if len(rows) > 1:
         checks.reject(argument, f"inputs with {sorted(rows)} rows", "the same number of rows", "Check the arrays.")
     if rows == {0}:
         checks.reject(argument, "0 rows", "at least one row", "Check how the data was loaded or filtered.")
-    return jax.tree.map(lambda leaf: _cast(leaf, dtype), x), rows.pop()
+    return jax.tree.unflatten(structure, cast), rows.pop()
+
+
+def check_apply(argument: str, apply: Apply, like: Params, x: Inputs, n: int) -> Any:
+    """Shape and dtype of a network's outputs on `n` rows.
+
+    Raises:
+        InvalidInput: Where the network fails on them, or does not give a row of outputs for each.
+    """
+    shapes = ", ".join(f"{leaf.dtype}{leaf.shape}" for leaf in jax.tree.leaves(x))
+    try:
+        outputs = jax.eval_shape(apply, like, x)
+    except Exception as error:
+        given = f"{type(error).__name__} from apply(params, x) on inputs x of {shapes}: {error}"
+        checks.reject(argument, given, "inputs that fit the network", "Check the network and how x was prepared.")
+    if not isinstance(outputs, jax.ShapeDtypeStruct) or outputs.shape[:1] != (n,):
+        given = f"outputs of shape {jax.tree.map(lambda leaf: leaf.shape, outputs)} on inputs x of {shapes}"
+        remedy = "Rows come first: x needs a leading axis of rows, and apply returns one row of outputs for each."
+        checks.reject(argument, given, f"one array with {n} rows", remedy)
+    return outputs
 
 
 def _check_data(
@@ -192,23 +214,12 @@ def _check_data(
     y = np.asarray(data[1])
     if y.ndim == 0 or y.shape[0] != n:
         checks.reject(argument, f"targets y of shape {y.shape} for {n} rows of x", f"{n} targets", "Match the rows.")
-    checks.finite(f"{argument}: targets y", y, "Remove or impute those rows first.")
-    outputs = _check_apply(apply, like, x, n)
-    likelihood.check(outputs, y)
-    return Data(x, _cast(y, dtype), _check_weights(weights, n, dtype))
-
-
-def _check_apply(apply: Apply, like: Params, x: Inputs, n: int) -> Any:
-    try:
-        outputs = jax.eval_shape(apply, like, x)
-    except (TypeError, ValueError) as error:
-        shapes = ", ".join(f"{leaf.dtype}{leaf.shape}" for leaf in jax.tree.leaves(x))
-        given = f"an error on inputs x of {shapes}: {error}"
-        checks.reject("apply", given, "apply(params, x) to work on the data", "Check the network and x.")
-    if not isinstance(outputs, jax.ShapeDtypeStruct) or outputs.shape[:1] != (n,):
-        given = f"outputs of shape {jax.tree.map(lambda leaf: leaf.shape, outputs)}"
-        checks.reject("apply", given, f"one array with {n} rows", "Return one row of outputs for each row of x.")
-    return outputs
+    what = f"{argument}: targets y"
+    checks.real(what, y)
+    checks.finite(what, y, "Remove or impute those rows first.")
+    targets = likelihood.check(check_apply("apply", apply, like, x, n), y, argument)
+    # Targets and weights enter sums over rows: half precision would be too little for them.
+    return Data(x, _cast(what, targets, tree.precise(dtype)), _check_weights(weights, n, tree.precise(dtype)))
 
 
 def _check_weights(weights: Any, n: int, dtype: Any) -> Array:
@@ -217,13 +228,28 @@ def _check_weights(weights: Any, n: int, dtype: Any) -> Array:
     array = np.asarray(weights)
     if array.shape != (n,):
         checks.reject("weights", f"shape {array.shape}", f"shape ({n},)", "Pass one weight for each row, or None.")
-    if not (np.isfinite(array).all() and (array >= 0).all() and array.sum() > 0):
+    checks.real("weights", array)
+    cast = _cast("weights", array.astype(np.float64), dtype)
+    if not ((cast >= 0).all() and cast.sum() > 0):
         given = f"values from {array.min()} to {array.max()}"
         remedy = "Pass one such weight for each row, or None."
         checks.reject("weights", given, "finite weights of at least 0, not all 0", remedy)
-    return jnp.asarray(array, dtype)
+    return cast
 
 
-def _cast(leaf: Any, dtype: Any) -> Array:
-    array = np.asarray(leaf)
-    return jnp.asarray(array, dtype if jnp.issubdtype(array.dtype, jnp.floating) else None)
+def _cast(what: str, array: np.ndarray[Any, Any], dtype: Any) -> Array:
+    """Floats in the parameters' dtype, integers as they are; refused where that changes more than rounding does."""
+    checks.real(what, array)
+    if jnp.issubdtype(array.dtype, jnp.floating):
+        checks.finite(what, array, "Remove or impute those rows first.")
+        with np.errstate(over="ignore"):
+            cast = array.astype(dtype)
+        checks.finite(f"{what}, as {jnp.dtype(dtype).name}", cast, "Scale the values down: they are too large for it.")
+        return jnp.asarray(cast)
+    width = jnp.asarray(np.zeros(0, array.dtype)).dtype
+    if array.size and array.dtype != bool:
+        limits = np.iinfo(width)
+        if array.min() < limits.min or array.max() > limits.max:
+            given = f"integers from {array.min()} to {array.max()}"
+            checks.reject(what, given, f"integers that fit into {width}", "Number them anew, or pass floats.")
+    return jnp.asarray(array)

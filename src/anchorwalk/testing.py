@@ -87,14 +87,15 @@ def assert_standard_normal(x: Any, what: str) -> None:
         >>> assert_standard_normal(jax.random.normal(jax.random.key(0), 1000), "normal draws")
     """
     for name, (error, standard_error) in moments(x).items():
-        assert abs(error) < Z * standard_error, (
-            f"{what}: E {name} is off by {error:.4g}, {abs(error) / standard_error:.1f} standard errors"
+        _require(
+            abs(error) < Z * standard_error,
+            f"{what}: E {name} is off by {error:.4g}, {abs(error) / standard_error:.1f} standard errors",
         )
     ordered = np.sort(np.asarray(ndtr(jnp.ravel(jnp.asarray(x))), np.float64))
     ranks = np.arange(ordered.size + 1) / ordered.size
     distance = max(np.max(ranks[1:] - ordered), np.max(ordered - ranks[:-1]))
     limit = _DKW / np.sqrt(ordered.size)
-    assert distance < limit, f"{what}: Kolmogorov-Smirnov distance {distance:.4g} from the normal, above {limit:.4g}"
+    _require(distance < limit, f"{what}: Kolmogorov-Smirnov distance {distance:.4g} from the normal, above {limit:.4g}")
 
 
 def _nested(leaf: int) -> dict[str, Any]:
@@ -107,15 +108,22 @@ def _check_structure(walk: Walk, key: Key) -> None:
     init_key, step_key = jax.random.split(key)
     state = walk.init(init_key, like)
     after, info = walk.step(step_key, state)
-    assert isinstance(state, WalkState), "init must return a WalkState"
-    assert isinstance(after, WalkState), "step must return (WalkState, WalkInfo)"
-    assert isinstance(info, WalkInfo), "step must return (WalkState, WalkInfo)"
-    assert _shapes(state.position) == _shapes(like), "init must give positions in the tree, shapes and dtypes of `like`"
-    assert _shapes(after) == _shapes(state), "step must keep the tree, shapes and dtypes of its state"
+    _require(isinstance(state, WalkState), "init must return a WalkState")
+    _require(isinstance(after, WalkState), "step must return (WalkState, WalkInfo)")
+    _require(isinstance(info, WalkInfo), "step must return (WalkState, WalkInfo)")
+    _require(
+        _shapes(state.position) == _shapes(like), "init must give positions in the tree, shapes and dtypes of `like`"
+    )
+    _require(_shapes(after) == _shapes(state), "step must keep the tree, shapes and dtypes of its state")
     share = float(info.acceptance)
-    assert 0 <= share <= 1, f"the acceptance is a share of the parameters, got {share}"
+    _require(0 <= share <= 1, f"the acceptance is a share of the parameters, got {share}")
+    half = walk.init(init_key, jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), like))
+    precise = all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(half.position))
+    _require(
+        precise, "positions must be float32 at least, also for half-precision parameters: small steps drown in less"
+    )
     shaped = walk.init(init_key, jax.eval_shape(lambda: like))
-    assert _equal(shaped, state), "init must not depend on the values of `like`, which may be shapes alone"
+    _require(_equal(shaped, state), "init must not depend on the values of `like`, which may be shapes alone")
 
 
 def _check_law(walk: Walk, key: Key) -> None:
@@ -135,7 +143,7 @@ def _check_positions(state: WalkState, what: str) -> None:
     assert_standard_normal(np.concatenate([one, two]), what)
     for name, a, b in (("two leaves", one, two), ("neighbours in a leaf", one[:-1], one[1:])):
         correlation = float(np.mean(np.float64(a) * b)) * np.sqrt(a.size)
-        assert abs(correlation) < Z, f"{what}: {name} are correlated; does each parameter have noise of its own?"
+        _require(abs(correlation) < Z, f"{what}: {name} are correlated; does each parameter have noise of its own?")
 
 
 def _check_transformations(walk: Walk, key: Key) -> None:
@@ -144,13 +152,21 @@ def _check_transformations(walk: Walk, key: Key) -> None:
     init, step = jax.jit(walk.init), jax.jit(walk.step)
     states = [init(k, like) for k in keys[:3]]
     steps = [step(k, s) for k, s in zip(keys[3:], states, strict=True)]
-    assert _close(walk.init(keys[0], like), states[0]), "init must do under jit what it does without"
-    assert _close(walk.step(keys[3], states[0]), steps[0]), "step must do under jit what it does without"
+    _require(_close(walk.init(keys[0], like), states[0]), "init must do under jit what it does without")
+    _require(_close(walk.step(keys[3], states[0]), steps[0]), "step must do under jit what it does without")
     stacked = tree.stack(states)
     together = jax.jit(jax.vmap(walk.step))(keys[3:], stacked)
-    assert _close([tree.lane(together, i) for i in range(3)], steps), "step must do under vmap what it does in a loop"
-    assert not _equal(states[0].position, states[1].position), "init must depend on its key"
-    assert not _equal(steps[0][0].position, states[0].position), "step must move some parameter"
+    _require(
+        _close([tree.lane(together, i) for i in range(3)], steps), "step must do under vmap what it does in a loop"
+    )
+    _require(not _equal(states[0].position, states[1].position), "init must depend on its key")
+    _require(not _equal(steps[0][0].position, states[0].position), "step must move some parameter")
+
+
+def _require(condition: object, message: str) -> None:
+    """An assertion that `python -O` does not remove."""
+    if not condition:
+        raise AssertionError(message)
 
 
 def _shapes(tree: Any) -> Any:

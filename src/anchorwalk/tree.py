@@ -54,10 +54,19 @@ def unravel(vector: Array, like: Any) -> Any:
     return jax.tree.unflatten(structure, shaped)
 
 
+def precise(dtype: Any) -> Any:
+    """The dtype itself, or float32 where it is narrower: sums and small steps drown in half precision."""
+    return jnp.promote_types(dtype, jnp.float32)
+
+
 def normal_like(key: Key, tree: Any) -> Any:
-    """Independent standard normal draws in the shape and dtype of `tree`, from one draw of a vector."""
-    dtype = jnp.result_type(*jax.tree.leaves(tree))
-    return unravel(jax.random.normal(key, (size(tree),), dtype), tree)
+    """Independent standard normal draws in the shape of `tree`, in float32 or its wider dtypes.
+
+    They come from one draw of a vector.
+    """
+    like = jax.eval_shape(lambda: jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, precise(leaf.dtype)), tree))
+    dtype = jnp.result_type(*jax.tree.leaves(like))
+    return unravel(jax.random.normal(key, (size(tree),), dtype), like)
 
 
 def where(condition: Array, if_true: Any, if_false: Any) -> Any:

@@ -1,7 +1,7 @@
 """Aliases, and the small records that flow from the walk to the store."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 from jax.typing import ArrayLike
@@ -34,6 +34,7 @@ class WalkInfo(NamedTuple):
     acceptance: Array
 
 
+@runtime_checkable
 class Walk(Protocol):
     """A Markov chain for each parameter that leaves the standard normal invariant.
 

@@ -113,11 +113,35 @@ def test_a_finished_run_is_not_run_again():
 )
 def test_a_run_with_other_arguments_is_refused(changes, named):
     store = MemoryStore()
-    settings = run(small_plan(chains=1, members=1), aw.Sequential()).settings | {"then": repr(small_plan().then)}
-    store.begin(settings, None)
     arguments = {"key": KEY, "problem": small_problem(), "plan": small_plan(), "walk": WALK, "runner": aw.Sequential()}
-    with pytest.raises(InvalidInput, match=rf"a run whose {named} differ .*choose another store"):
+    store.begin(aw.sample(**arguments, callbacks=[]).settings, None)
+    with pytest.raises(InvalidInput, match=rf"with a run whose {named} differ .*choose another store"):
         aw.sample(**(arguments | changes), store=store, callbacks=[])
+
+
+def test_an_anchored_ensemble_becomes_a_sequential_one():
+    store = MemoryStore()
+    run(aw.Plan(2, 1, small_plan().first), "auto", store)  # how a chain goes on is still open
+    whole = run(small_plan(chains=2, members=3), "auto", store)
+    assert leaves_equal(stacked_params(whole), stacked_params(run(small_plan(chains=2, members=3), "auto")))
+
+
+def test_a_run_grows_by_chains_and_keeps_its_width():
+    store = MemoryStore()
+    assert run(small_plan(chains=2, members=2), "auto", store).settings["runner"] == "Vectorized(width=2)"
+    grown = run(small_plan(chains=3, members=2), "auto", store)
+    assert grown.settings["runner"] == "Vectorized(width=2)"
+    assert len(grown) == 6
+    with pytest.raises(InvalidInput, match="runner differ"):
+        run(small_plan(chains=3, members=2), "sequential", store)
+
+
+def test_a_smaller_plan_shows_its_own_members():
+    store = MemoryStore()
+    run(small_plan(chains=3, members=3), aw.Sequential(), store)
+    part = run(small_plan(chains=2, members=2), aw.Sequential(), store)
+    assert [(m.info.chain, m.info.index) for m in part] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert part.complete
 
 
 def test_shared_order_is_one_order_and_own_orders_are_not():

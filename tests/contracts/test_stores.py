@@ -49,7 +49,7 @@ def test_a_run_goes_on_bit_for_bit(new_store):
 
 def test_a_run_with_other_arguments_is_refused(new_store):
     run(new_store, small_plan(chains=2, members=2))
-    with pytest.raises(InvalidInput, match=r"a run whose walk differ"):
+    with pytest.raises(InvalidInput, match=r"with a run whose walk differ"):
         run(new_store, walk=aw.GuidedWalk(step_size=0.2))
     assert len(new_store.infos()) == 4
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import anchorwalk as aw
@@ -322,11 +323,28 @@ def test_keep_best_holds_back_a_tenth():
         aw.anchored_ensemble(KEY, small_problem(), 2, aw.Training(aw.Adam(0.01), 2, 19, keep="best"), callbacks=[])
 
 
+class Unregistered:
+    """A walk that was not made a pytree."""
+
+    def init(self, key, like):
+        return aw.WalkState(tree.normal_like(key, like), ())
+
+    def step(self, key, state):
+        return state, aw.WalkInfo(jnp.ones(()))
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"key": 0}, r"key: got 0, expected one typed key.*jax.random.key\(seed\)"),
         ({"key": jax.random.PRNGKey(0)}, r"expected one typed key"),
+        ({"key": jax.random.key(0, impl="rbg")}, r"the implementation 'rbg', expected 'threefry2x32'"),
+        ({"walk": aw.GuidedWalk}, r"walk: got the class GuidedWalk, expected an instance of it"),
+        ({"walk": "guided"}, r"walk: got 'guided', expected a Walk"),
+        ({"walk": Unregistered()}, r"walk: got a Unregistered that is no pytree.*register_dataclass"),
+        ({"runner": 8}, r"runner: got 8, expected a Runner"),
+        ({"runner": aw.Sequential}, r"runner: got the class Sequential"),
+        ({"callbacks": aw.Progress()}, r"callbacks: got .*expected a list of functions.*\[Progress\(\)\]"),
         ({"problem": None}, r"problem: got NoneType"),
         ({"plan": 100}, r"plan: got int.*Plan.from_budget"),
         (
@@ -360,6 +378,90 @@ def test_perturbed_heteroscedastic_targets_run():
     expected = evaluate(problem, problem.prior.anchor(state.walk.position), found.params, state.noise.position, 20)
     assert state.noise.position.shape == (20,)
     assert found.info.loss_end == pytest.approx(float(expected.loss), rel=1e-4)
+
+
+def test_the_bar_is_closed_however_a_run_ends(capsys):
+    class Watched(aw.Progress):
+        ended = 0
+
+        def end(self):
+            Watched.ended += 1
+            super().end()
+
+    def fail(report):
+        raise RuntimeError("mine")
+
+    store, bar = MemoryStore(), Watched(disable=False)
+    with pytest.raises(RuntimeError, match="mine"):
+        aw.sample(KEY, small_problem(), small_plan(), runner="sequential", store=store, callbacks=[bar, fail])
+    assert len(store.infos()) == 1  # what was finished is kept
+    for _ in range(2):  # the second time there is nothing left to do
+        aw.sample(KEY, small_problem(), small_plan(), runner="sequential", store=store, callbacks=[bar])
+    assert Watched.ended == 3
+
+
+def test_no_epoch_with_a_finite_validation_loss_is_a_failure():
+    x, y = np.ones((8, 1)), np.ones(8, int)
+    problem = aw.Problem(
+        lambda key: jnp.ones(1), lambda w, x: x @ w, aw.Poisson(), aw.Prior(),
+        data=(x, y), validation=(np.full((2, 1), 200.0), np.ones(2, int)),
+    )  # fmt: skip
+    how = aw.Training(aw.SGD(1e-3), epochs=2, batch_size=8, keep="best")
+    with pytest.raises(TrainingFailed):
+        aw.map_estimate(KEY, problem, how, callbacks=[])
+
+
+@pytest.mark.parametrize("evaluate_members", [True, False])
+def test_a_loss_that_overflows_at_the_last_step_is_a_failure(evaluate_members):
+    problem = aw.Problem(lambda key: jnp.zeros(1), lambda w, x: x @ w, aw.Normal(scale=1.0), aw.Prior(),
+                         data=(np.ones((4, 1)), np.ones(4)))  # fmt: skip
+    how = aw.Training(aw.SGD(1e10), epochs=2, batch_size=4, evaluate=evaluate_members)
+    with pytest.raises(TrainingFailed):
+        aw.map_estimate(KEY, problem, how, callbacks=[])
+
+
+def test_half_precision_parameters_train():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(32, 3))
+    problem = aw.Problem(
+        lambda key: jnp.zeros(3, jnp.bfloat16), lambda w, x: x @ w, aw.Normal(scale=0.1), aw.Prior(scale=1.0),
+        data=(x, x @ [1.0, -1.0, 0.5]),
+    )  # fmt: skip
+    how = aw.Training(aw.Adam(0.1, end_rate=1e-3), epochs=100, batch_size=16, keep="best")
+    store = MemoryStore()
+    posterior = aw.sample(KEY, problem, aw.Plan(1, 1, how), store=store, callbacks=[])
+    assert posterior[0, 0].params.dtype == jnp.bfloat16
+    np.testing.assert_allclose(posterior[0, 0].params.astype(float), [1.0, -1.0, 0.5], atol=0.05)
+    assert store.state(0).walk.position.dtype == np.float32  # the walk keeps its precision
+
+
+def test_an_optimiser_that_looks_at_the_loss():
+    model = LinearGaussian()
+    how = aw.Training(optax.lbfgs(), epochs=15, batch_size=24)
+    estimate = aw.map_estimate(KEY, model.problem, how, callbacks=[])[0, 0].params["w"]
+    np.testing.assert_allclose(estimate, model.posterior_mean, atol=1e-3)
+
+
+def test_constants_of_a_jitted_network_are_part_of_it():
+    def network(scale):
+        return jax.jit(lambda params, x: (x * scale) @ params["w"])
+
+    from anchorwalk.store import fingerprint
+
+    model = LinearGaussian()
+    one, same, other = (
+        fingerprint.of_network(aw.Problem(model.problem.init, network(np.array(s)), aw.Normal(scale=1.0), aw.Prior(),
+                                          data=(model.x, model.y)))
+        for s in ([1.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0, 1.0, 9.0])
+    )  # fmt: skip
+    assert one == same != other
+    long = np.zeros(4001)
+    changed = long.copy()
+    changed[2000] = 1
+    assert fingerprint.of_settings({"a": long}) != fingerprint.of_settings({"a": changed})
+    like = {"w": jnp.zeros(3)}
+    rates = [fingerprint.of_training(aw.Training(optax.sgd(r), 1, 1), like) for r in (0.1, 0.1, 0.2)]
+    assert rates[0] == rates[1] != rates[2]
 
 
 def test_posterior_indexing_and_thinning():

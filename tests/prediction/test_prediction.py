@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize, special, stats
 
 import anchorwalk as aw
-from anchorwalk.errors import InvalidInput
+from anchorwalk.errors import InvalidInput, NotFiniteWarning
 from anchorwalk.prediction import passes
 from helpers import linear_apply, posterior_of
 
@@ -85,7 +85,7 @@ def test_log_prob_is_that_of_the_mixture():
 
 @pytest.mark.parametrize("likelihood", [aw.Normal(scale=0.5), aw.HeteroscedasticNormal()], ids=repr)
 def test_normal_quantiles_are_those_of_the_mixture(likelihood):
-    levels = [0.001, 0.05, 0.5, 0.9, 0.999]
+    levels = [0.001, 0.05, 0.5, 0.9, 0.9999999]
     if likelihood == aw.Normal(scale=0.5):
         prediction, mean, scale = linear_posterior(likelihood).predict(X), OUT, np.full_like(OUT, 0.5)
     else:
@@ -97,10 +97,9 @@ def test_normal_quantiles_are_those_of_the_mixture(likelihood):
     for i, level in enumerate(levels):
         for row in range(11):
             m, s = mean[row].astype(float), scale[row].astype(float)
-            exact = optimize.brentq(lambda v, m=m, s=s, q=level: stats.norm.cdf(v, m, s).mean() - q, -60, 60)
-            # The stated accuracy, and float32 rounding of the distribution function where it is flat.
-            slope = stats.norm.pdf(exact, m, s).mean()
-            assert abs(found[i, row] - exact) < 1e-4 * prediction.std[row] + 3e-7 / slope
+            exact = optimize.brentq(lambda v, m=m, s=s, q=level: stats.norm.cdf(v, m, s).mean() - q, -90, 90, xtol=1e-9)
+            # The stated accuracy; and outputs that differ from these in their last float32 bits.
+            assert abs(found[i, row] - exact) < 1e-4 * prediction.std[row] + 1e-5
     assert np.all(np.abs(prediction.quantile(0.9) - found[3]) < 1e-4 * prediction.std)
     low, high = prediction.interval(0.9)
     np.testing.assert_allclose(np.stack([low, high]), prediction.quantile([0.05, 0.95]), rtol=1e-12)
@@ -113,6 +112,39 @@ def test_poisson_quantiles_are_exact():
     for level in (0.05, 0.3, 0.5, 0.95):
         expected = (cdf < level).sum(axis=0)
         np.testing.assert_array_equal(prediction.quantile(level), expected)
+
+
+def test_poisson_quantiles_are_exact_for_large_rates_too():
+    log_rates = np.log(RNG.uniform(1, 5000, size=400)).astype(np.float32)
+    prediction = posterior_of([np.ones(())], lambda w, x: x * w, aw.Poisson()).predict(log_rates)
+    for level in (0.05, 0.5, 0.9):
+        np.testing.assert_array_equal(
+            prediction.quantile(level), stats.poisson.ppf(level, np.exp(np.float64(log_rates)))
+        )
+
+
+def test_many_rows_make_the_grid_coarser_and_nothing_else(monkeypatch):
+    prediction = linear_posterior(aw.Normal(scale=0.5)).predict(X)
+    fine = prediction.quantile([0.1, 0.9])
+    monkeypatch.setattr("anchorwalk.prediction.prediction.GRID_VALUES", 1)
+    assert np.all(np.abs(prediction.quantile([0.1, 0.9]) - fine) < 1e-4 * prediction.std)
+
+
+def test_predictions_that_are_not_finite_are_reported():
+    posterior = posterior_of([np.ones(()), np.full((), 1.01)], lambda w, x: x * w, aw.Poisson())
+    with pytest.warns(NotFiniteWarning, match="predictions of 1 of 3 rows are not finite, the first at row 1"):
+        posterior.predict(np.array([0.0, 100.0, 1.0]))
+
+
+def test_half_precision_outputs_are_averaged_in_full():
+    half = posterior_of([k.astype(jnp.bfloat16) for k in KERNELS], logits, aw.Categorical()).predict(X)
+    np.testing.assert_allclose(half.probabilities.sum(axis=1), 1, atol=1e-6)
+
+
+def test_a_scale_that_underflows_is_not_nan():
+    weights = np.array([0, 0, 0, -200.0, -200.0, -200.0], np.float32)
+    prediction = posterior_of([weights], pair, aw.HeteroscedasticNormal()).predict(np.ones((1, 3), np.float32))
+    assert prediction.log_prob(np.ones(1)) == -np.inf
 
 
 def test_several_targets_have_quantiles_each():
@@ -203,10 +235,21 @@ def test_draws_of_classes():
         (lambda: linear_posterior(aw.Normal(scale=1.0)).predict(X).quantile([0.5, 1.0]), r"strictly between 0 and 1"),
         (lambda: linear_posterior(aw.Normal(scale=1.0)).predict(X).interval(1.0), r"interval\(coverage=\)"),
         (lambda: CLASSES.predict(X).draws(jax.random.key(0), 0), r"draws\(n=\): got 0"),
-        (lambda: CLASSES.predict(X[:, :2]), r"predict\(x=\): got float32\(11, 2\), on which the network fails"),
+        (
+            lambda: CLASSES.predict(X[:, :2]),
+            r"predict\(x=\): got TypeError from apply.* on inputs x of float32\(11, 2\)",
+        ),
         (lambda: CLASSES.predict(X * np.nan), r"predict: inputs x: got 33 values that are not finite"),
         (lambda: CLASSES.predict(X[:0]), r"predict: got 0 rows"),
         (lambda: CLASSES.predict(X, batch_size=0), r"predict\(batch_size=\): got 0"),
+        (lambda: CLASSES.predict(X[0]), r"predict\(x=\): got outputs of shape \(4,\).*x needs a leading axis of rows"),
+        (lambda: CLASSES.predict(np.full((2, 3), "a")), r"predict: inputs x: got values of type <U1"),
+        (lambda: CLASSES.predict(X).draws(0, 3), r"draws\(key=\): got 0, expected one typed key"),
+        (lambda: linear_posterior(aw.Normal(scale=1.0)).predict(X).quantile([]), r"quantile\(q=\)"),
+        (
+            lambda: linear_posterior(aw.Normal(scale=1.0)).predict(X).log_prob(X[:, 0] * np.nan),
+            r"log_prob\(y=\): got 11",
+        ),
     ],
 )
 def test_bad_requests_are_refused(call, message):

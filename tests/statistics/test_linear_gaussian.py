@@ -99,6 +99,35 @@ def test_every_member_is_the_optimum_of_its_own_anchor(members, perturb):
     assert np.ptp(anchors[:, 0]) > 1
 
 
+def test_perturbed_targets_respect_weights():
+    # A weight of w is a noise of sigma / sqrt(w): each member is the optimum with its targets moved by that much.
+    model, store = LinearGaussian(), MemoryStore()
+    weights = np.linspace(0.0, 3.0, model.rows)
+    base = model.problem
+    problem = aw.Problem(base.init, base.apply, base.likelihood, base.prior, data=(model.x, model.y), weights=weights)
+    posterior = aw.sample(
+        jax.random.key(0),
+        problem,
+        aw.Plan(3, 1, model.training(1e-10)),
+        store=store,
+        callbacks=[],
+        perturb_targets=True,
+    )
+    precision = model.x.T @ (weights[:, None] * model.x) / model.noise**2 + model.prior_precision
+    for chain in range(3):
+        state = store.state(chain)
+        moved = (
+            model.y + np.where(weights > 0, model.noise / np.sqrt(np.maximum(weights, 1e-9)), 0) * state.noise.position
+        )
+        pull = model.x.T @ (weights * moved) / model.noise**2
+        pull = pull + model.prior_precision @ (model.scale * state.walk.position["w"])
+        np.testing.assert_allclose(posterior[chain, 0].params["w"], np.linalg.solve(precision, pull), atol=1e-4)
+    # With such moves the pull has covariance X'WX / sigma^2 + inv(S) = P, so that the optimum's is inv(P).
+    width = np.where(weights > 0, model.noise / np.sqrt(np.maximum(weights, 1e-9)), 0)
+    spread = (model.x * (weights * width / model.noise**2)[:, None]).T
+    np.testing.assert_allclose(spread @ spread.T + model.prior_precision, precision, rtol=1e-6)
+
+
 def test_minibatches_with_a_rate_that_goes_to_zero_reach_the_optimum():
     model = LinearGaussian()
     how = aw.Training(aw.SGD(0.15, end_rate=0.0), epochs=1500, batch_size=7)

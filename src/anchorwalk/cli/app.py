@@ -52,7 +52,7 @@ def demo(
         written.append(out / "figure.png")
     else:
         console.print("No figure: it needs matplotlib, pip install 'anchorwalk[plot]'", markup=False)
-    console.print("Written:", *(f"\n  {path}" for path in written), sep="", highlight=False)
+    console.print("Written:", *(f"\n  {path}" for path in written), sep="", highlight=False, soft_wrap=True)
 
 
 def _table(results: list[Result], gap: str) -> Table:

@@ -20,7 +20,7 @@ class Report(NamedTuple):
         members_done: Members of the run so far.
         epochs_done: Epochs of the run so far.
         seconds: Wall time of this call of `sample` so far.
-        last: Whether the run ends with this round.
+        last: Whether this was the last round of the plan, or Ctrl-C was pressed during it.
     """
 
     plan: Plan
@@ -38,8 +38,8 @@ Callback = Callable[[Report], Any]
 
 
 @runtime_checkable
-class StartCallback(Protocol):
-    """A callback that also wants to know when a run starts."""
+class RunCallback(Protocol):
+    """A callback that also wants to know when a run starts and ends."""
 
     def start(self, plan: Plan, epochs_done: int) -> None:
         """Called before the first round."""
@@ -47,6 +47,10 @@ class StartCallback(Protocol):
 
     def __call__(self, report: Report) -> Any:
         """Called after each round."""
+        ...
+
+    def end(self) -> None:
+        """Called when the run is over, however it ended."""
         ...
 
 
@@ -81,11 +85,10 @@ class Progress:
 
     def __call__(self, report: Report) -> None:
         """Move the bar."""
-        if self._bar is None:
-            self.start(report.plan, 0)
         loss = float(np.mean([member.losses[-1] for member in report.members]))
         self._bar.set_postfix_str(f"{report.members_done}/{report.plan.total} members, loss {loss:.4g}", refresh=False)
         self._bar.update(report.epochs_done - self._bar.n)
-        if report.last:
-            self._bar.close()
-            self._bar = None
+
+    def end(self) -> None:
+        """Leave the bar as it stands."""
+        self._bar.close()

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from anchorwalk import tree
 from anchorwalk.errors import Status
-from anchorwalk.objective import Evaluation, evaluate
+from anchorwalk.objective import Evaluation, anchored_loss, evaluate, in_order
 from anchorwalk.problem import Problem
 from anchorwalk.training import Training, train
 from anchorwalk.types import Array, ChainState, Key, Member, MemberInfo, Params, Walk
@@ -116,7 +116,11 @@ def _train_member(
     noise = None if state.noise is None else state.noise.position
     params, losses = train(order_key, problem, how, anchor, state.params, noise)
     start, end = _evaluate_both(problem, how, anchor, state.params, params, noise)
-    good = tree.all_finite(params) & _loss_is_finite(how, losses, end.loss)
+    final_loss = end.loss
+    if not how.evaluate:  # one batch is enough to see whether the loss is finite
+        first_batch = tree.lane(in_order(problem.n, how.batch_size), 0)
+        final_loss = anchored_loss(problem, anchor, params, first_batch, noise)
+    good = tree.all_finite(params) & jnp.isfinite(final_loss)
     info = MemberInfo(
         chain=chain,
         index=index,
@@ -142,13 +146,6 @@ def _evaluate_both(
     # A loop of two, so that the pass over the data is compiled once.
     found = jax.lax.map(lambda params: evaluate(problem, anchor, params, noise, how.batch_size), both)
     return tree.lane(found, 0), tree.lane(found, 1)
-
-
-def _loss_is_finite(how: Training, losses: Array, full_loss: Array) -> Array:
-    if how.evaluate:
-        return jnp.isfinite(full_loss)
-    # The kept epoch's loss was finite if it was chosen as the best; else the last epoch's must be.
-    return jnp.isfinite(losses[-1]) if how.keep == "last" else jnp.ones((), bool)
 
 
 def state_like(problem: Problem, walk: Walk, options: Options) -> ChainState:

@@ -73,7 +73,7 @@ def describe(problem: Problem, plan: Plan, walk: Walk | None = None) -> Descript
         402
     """
     problem = training_problem(jax.random.key(0), problem, plan)
-    walk = GuidedWalk(step_size=0.1) if walk is None else walk
+    walk = check_walk(walk)
     summary = diagnostics.summarize(walk, plan.members, plan.chains)
     like = problem.params_like
     later = 0 if plan.then is None else (plan.members - 1) * plan.then.steps(problem.n)
@@ -91,17 +91,38 @@ def describe(problem: Problem, plan: Plan, walk: Walk | None = None) -> Descript
     )
 
 
+def check_walk(walk: Walk | None) -> Walk:
+    """The walk, or the one that is taken where none is given.
+
+    Raises:
+        InvalidInput: Something that is no walk, or a walk that is no pytree.
+    """
+    if walk is None:
+        return GuidedWalk(step_size=0.1)
+    checks.instance("walk", walk, Walk, "GuidedWalk(step_size=0.1) or another walk")
+    if jax.tree_util.all_leaves([walk]):
+        remedy = "Register its class, for example with jax.tree_util.register_dataclass."
+        checks.reject("walk", f"a {type(walk).__name__} that is no pytree", "a walk whose numbers are leaves", remedy)
+    return walk
+
+
 def training_problem(key: Key, problem: Problem, plan: Plan) -> Problem:
     """The problem as a plan trains it: with validation rows held back where it keeps the best epoch.
 
     Raises:
-        InvalidInput: Where the plan's batches are larger than the data.
+        InvalidInput: No problem, no plan, or batches that are larger than the data.
     """
+    if not isinstance(problem, Problem):
+        checks.reject("problem", type(problem).__name__, "a Problem", "Pass Problem(init=, apply=, ...).")
+    if not isinstance(plan, Plan):
+        checks.reject("plan", type(plan).__name__, "a Plan", "Pass Plan(...) or Plan.from_budget(...).")
+    held_back = ""
     if plan.first.keep == "best" and problem.validation is None:
         problem = problem.hold_back(key)
+        held_back = ', a tenth of which is held back for keep="best"'
     for name, how in (("first", plan.first), ("then", plan.then)):
         if how is not None and how.batch_size > problem.n:
-            given = f"batch_size={how.batch_size} for {problem.n} rows of data"
+            given = f"batch_size={how.batch_size} for {problem.n} rows of data{held_back}"
             remedy = f"Set batch_size={problem.n} or less."
             checks.reject(f"Plan({name}=)", given, "a batch no larger than the data", remedy)
     return problem

@@ -46,7 +46,7 @@ class Plan:
         object.__setattr__(self, "chains", checks.count("Plan(chains=)", self.chains))
         object.__setattr__(self, "members", checks.count("Plan(members=)", self.members))
         _check_training("Plan(first=)", self.first)
-        if self.members > 1:
+        if self.members > 1 or self.then is not None:
             remedy = "Pass then=Training(...), the short training, or members=1."
             _check_training(f"Plan(then=) with {self.members} members a chain", self.then, remedy)
             assert self.then is not None
@@ -109,6 +109,8 @@ class Plan:
         if chains is None:
             chains = max(1, budget // first.epochs) if then is None else 1
         chains = checks.count("chains", chains)
+        if then is not None:
+            _check_training("from_budget(then=)", then)
         smallest = chains * first.epochs
         if budget < smallest:
             expected = f"at least {smallest} epochs, {chains} x {first.epochs} for one first training a chain"

@@ -12,7 +12,7 @@ from anchorwalk import checks
 from anchorwalk.errors import Status
 from anchorwalk.likelihoods import Likelihood
 from anchorwalk.prediction import Passes, Prediction
-from anchorwalk.problem import check_inputs
+from anchorwalk.problem import check_apply, check_inputs
 from anchorwalk.store import Store
 from anchorwalk.types import Apply, Inputs, Member, MemberInfo
 
@@ -100,13 +100,8 @@ class Posterior:
             checks.reject("predict", "a posterior without members", "at least one", "Look at posterior.infos.")
         like = self._member(good[0]).params
         x, rows = check_inputs("predict", x, jnp.result_type(*jax.tree.leaves(like)))
+        check_apply("predict(x=)", self._apply, like, x, rows)
         x = jax.tree.map(np.asarray, x)
-        try:
-            jax.eval_shape(self._apply, like, x)
-        except (TypeError, ValueError) as error:
-            shapes = ", ".join(f"{leaf.dtype}{leaf.shape}" for leaf in jax.tree.leaves(x))
-            given = f"{shapes}, on which the network fails: {error}"
-            checks.reject("predict(x=)", given, "inputs as in training", "Prepare them as the training inputs were.")
 
         def params(i: int) -> Any:
             return self._member(good[i]).params

@@ -10,9 +10,9 @@ import jax
 import numpy as np
 
 from anchorwalk import checks, tree
-from anchorwalk.ensembles.callbacks import Callback, Progress, Report, StartCallback
+from anchorwalk.ensembles.callbacks import Callback, Progress, Report, RunCallback
 from anchorwalk.ensembles.chain import HOLD_BACK, Options, Recipe, state_like
-from anchorwalk.ensembles.describe import training_problem
+from anchorwalk.ensembles.describe import check_walk, training_problem
 from anchorwalk.ensembles.interrupt import Interrupt
 from anchorwalk.ensembles.plan import Plan
 from anchorwalk.ensembles.posterior import Posterior
@@ -22,7 +22,6 @@ from anchorwalk.likelihoods import NormalLikelihood
 from anchorwalk.problem import Problem
 from anchorwalk.store import DiskStore, MemoryStore, Round, Store, fingerprint
 from anchorwalk.types import ChainState, Key, Member, Walk
-from anchorwalk.walks import GuidedWalk
 
 ATTEMPTS = 3
 """How often a chain whose first training diverged is initialised anew."""
@@ -74,30 +73,44 @@ def sample(
         >>> len(posterior), posterior.predict(x).mean.shape
         (6, (32,))
     """
-    walk = GuidedWalk(step_size=0.1) if walk is None else walk
-    problem, runner = _check_arguments(key, problem, plan, runner, perturb_targets)
+    checks.key("key", key)
+    problem = training_problem(jax.random.fold_in(key, HOLD_BACK), problem, plan)
+    walk = check_walk(walk)
+    if perturb_targets and not isinstance(problem.likelihood, NormalLikelihood):
+        given = f"True with {type(problem.likelihood).__name__}()"
+        checks.reject("perturb_targets", given, "a normal likelihood", "Set perturb_targets=False.")
+    listeners = _check_callbacks(callbacks)
     place = _open(store)
-    listeners: Sequence[Callback] = [Progress()] if callbacks is None else callbacks
+    runner = parse(runner, problem, plan.chains, place.header().get("runner"))
     settings = {
         "key": fingerprint.of_key(key),
         "network": fingerprint.of_network(problem),
         "data": fingerprint.of_tree((problem.data, problem.validation)),
         "prior": fingerprint.of_tree(problem.prior),
-        "likelihood": repr(problem.likelihood),
-        "walk": repr(walk),
+        "likelihood": fingerprint.of_settings(problem.likelihood),
+        "walk": fingerprint.of_settings(walk),
         "first": fingerprint.of_training(plan.first, problem.params_like),
-        "then": fingerprint.of_training(plan.then, problem.params_like),
         "shared_order": str(plan.shared_order),
         "perturb_targets": str(perturb_targets),
         "runner": repr(runner),
     }
+    if plan.members > 1 and plan.then is not None:  # else it is still open how a chain goes on
+        settings["then"] = fingerprint.of_training(plan.then, problem.params_like)
     options = Options(plan.shared_order, perturb_targets)
     place.begin(settings, state_like(problem, walk, options))
-    run = _Run(key, problem, plan, walk, runner, place, options)
-    complete = run.go(listeners)
-    posterior = Posterior(place, problem.apply, problem.likelihood, tuple(place.infos()), settings, complete)
+    complete = _Run(key, problem, plan, walk, runner, place, options).go(listeners)
+    infos = tuple(i for i in place.infos() if i.chain < plan.chains and i.index < plan.members)  # type: ignore[operator]
+    posterior = Posterior(place, problem.apply, problem.likelihood, infos, settings, complete)
     _report_end(posterior, plan)
     return posterior
+
+
+def _check_callbacks(callbacks: Any) -> Sequence[Callback]:
+    if callbacks is None:
+        return [Progress()]
+    if not (isinstance(callbacks, list | tuple) and all(callable(one) for one in callbacks)):
+        checks.reject("callbacks", repr(callbacks), "a list of functions", "Pass [Progress()], or [] for none.")
+    return callbacks
 
 
 def _open(store: Any) -> Store:
@@ -134,10 +147,17 @@ class _Run:
 
     def go(self, listeners: Sequence[Callback]) -> bool:
         """Run what is left of the plan; False if it was interrupted."""
+        whole_run = [listener for listener in listeners if isinstance(listener, RunCallback)]
+        for listener in whole_run:
+            listener.start(self.plan, self.epochs_done)
+        try:
+            return self._rounds(listeners)
+        finally:
+            for listener in whole_run:
+                listener.end()
+
+    def _rounds(self, listeners: Sequence[Callback]) -> bool:
         began = time.perf_counter()
-        for listener in listeners:
-            if isinstance(listener, StartCallback):
-                listener.start(self.plan, self.epochs_done)
         with Interrupt() as interrupt:
             for index in range(self.plan.members):
                 pending = [chain for chain in range(self.plan.chains) if self.done[chain] == index]
@@ -200,20 +220,6 @@ class _Run:
                     "members that were finished before are kept in the store."
                 )
             attempts = attempts + failed.astype(np.uint32)
-
-
-def _check_arguments(key: Any, problem: Any, plan: Any, runner: Any, perturb_targets: bool) -> tuple[Problem, Runner]:
-    if not (isinstance(key, jax.Array) and jax.numpy.issubdtype(key.dtype, jax.dtypes.prng_key) and key.ndim == 0):
-        checks.reject("key", repr(key), "one typed key", "Pass jax.random.key(seed).")
-    if not isinstance(problem, Problem):
-        checks.reject("problem", type(problem).__name__, "a Problem", "Pass Problem(init=, apply=, ...).")
-    if not isinstance(plan, Plan):
-        checks.reject("plan", type(plan).__name__, "a Plan", "Pass Plan(...) or Plan.from_budget(...).")
-    if perturb_targets and not isinstance(problem.likelihood, NormalLikelihood):
-        given = f"True with {type(problem.likelihood).__name__}()"
-        checks.reject("perturb_targets", given, "a normal likelihood", "Set perturb_targets=False.")
-    problem = training_problem(jax.random.fold_in(key, HOLD_BACK), problem, plan)
-    return problem, parse(runner, problem, plan.chains)
 
 
 def _report_end(posterior: Posterior, plan: Plan) -> None:

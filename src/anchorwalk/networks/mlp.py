@@ -1,6 +1,6 @@
 """Multilayer perceptrons; one hidden layer of 50 is the paper's network for UCI-Gap (Table 3)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -18,9 +18,8 @@ class Network(NamedTuple):
     apply: Apply
 
 
-@lru_cache
 def mlp(
-    inputs: int, hidden: tuple[int, ...], outputs: int, activation: Callable[[Array], Array] = jax.nn.relu
+    inputs: int, hidden: Sequence[int], outputs: int, activation: Callable[[Array], Array] = jax.nn.relu
 ) -> Network:
     """A fully connected network; equal arguments give the same functions, and so the same compiled programs.
 
@@ -38,9 +37,16 @@ def mlp(
         >>> sum(leaf.size for leaf in jax.tree.leaves(network.init(jax.random.key(0))))
         552
     """
+    if not isinstance(hidden, Sequence):
+        checks.reject("mlp(hidden=)", repr(hidden), "the units of each hidden layer", "Pass (50,) for one layer of 50.")
     widths = [checks.count("mlp(inputs=)", inputs)]
     widths += [checks.count("mlp(hidden=)", width) for width in hidden]
     widths.append(checks.count("mlp(outputs=)", outputs))
+    return _mlp(tuple(widths), activation)
+
+
+@lru_cache
+def _mlp(widths: tuple[int, ...], activation: Callable[[Array], Array]) -> Network:
     start = jax.nn.initializers.lecun_normal()
 
     def init(key: Key) -> dict[str, Any]:

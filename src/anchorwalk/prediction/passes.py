@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from anchorwalk import tree
 from anchorwalk.types import Apply, Array, Inputs, Params
 
 CACHE_BYTES = 128 * 2**20
@@ -40,7 +41,7 @@ class Passes:
         self.count = count
         self._members = members
         self._apply = apply
-        self._rows = rows
+        self.rows = rows
         size = min(batch_size, rows)
         self._batches = [_padded(x, start, size, rows) for start in range(0, rows, size)]
         self._cache: dict[int, Array] = {}
@@ -52,7 +53,7 @@ class Passes:
             if found is None:
                 params = self._members(i)
                 parts = [_forward(self._apply, params, batch) for batch in self._batches]
-                found = (jnp.concatenate(parts) if len(parts) > 1 else parts[0])[: self._rows]
+                found = (jnp.concatenate(parts) if len(parts) > 1 else parts[0])[: self.rows]
                 if found.nbytes * self.count <= CACHE_BYTES:
                     self._cache[i] = found
             yield i, found
@@ -66,4 +67,5 @@ def _padded(x: Inputs, start: int, size: int, rows: int) -> Inputs:
 
 @partial(jax.jit, static_argnames="apply")
 def _forward(apply: Apply, params: Params, x: Inputs) -> Any:
-    return apply(params, x)
+    outputs = apply(params, x)
+    return outputs.astype(tree.precise(outputs.dtype))

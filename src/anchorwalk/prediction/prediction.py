@@ -4,14 +4,15 @@ Probabilities are averaged, never logits. Sums over members are taken in float64
 """
 
 import math
+import warnings
 from functools import cached_property
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from anchorwalk import checks
+from anchorwalk.errors import NotFiniteWarning
 from anchorwalk.likelihoods import ClassLikelihood, Likelihood, OrderedLikelihood
 from anchorwalk.prediction.passes import Passes
 from anchorwalk.types import Array, Key
@@ -19,8 +20,8 @@ from anchorwalk.types import Array, Key
 HostArray = np.ndarray[Any, Any]
 ACCURACY = 1e-4
 """Quantiles are this many predictive standard deviations from the exact ones at the most, rounding aside."""
-_GRID = 63
-"""Points inside a bracket at which a pass evaluates the mixture's distribution function."""
+GRID_VALUES = 2**21
+"""Values of the mixture's distribution function that a pass over the members may hold: 16 MiB, several times over."""
 
 
 class Prediction:
@@ -46,13 +47,15 @@ class Prediction:
         variance: Any = 0.0
         for n, (_, outputs) in enumerate(passes.outputs(), start=1):
             member_mean, member_variance = (np.asarray(a, np.float64) for a in _moments(likelihood, outputs))
-            difference = member_mean - mean  # Welford's update
-            mean = mean + difference / n
-            spread = spread + difference * (member_mean - mean)
-            variance = variance + member_variance
+            with np.errstate(all="ignore"):  # what is not finite is reported below, once
+                difference = member_mean - mean  # Welford's update
+                mean = mean + difference / n
+                spread = spread + difference * (member_mean - mean)
+                variance = variance + member_variance
         self.mean = mean
         self.aleatoric = variance / passes.count
         self.epistemic = spread / passes.count
+        self._report_not_finite()
 
     @property
     def variance(self) -> HostArray:
@@ -107,18 +110,21 @@ class Prediction:
             InvalidInput: Targets that do not fit the likelihood.
         """
         targets = np.asarray(y)
+        checks.real("log_prob(y=)", targets)
+        checks.finite("log_prob(y=)", targets, "Leave those rows out.")
         total: Any = -np.inf
         for i, outputs in self._passes.outputs():
             if i == 0:
-                self._likelihood.check(outputs, targets)
+                targets = self._likelihood.check(outputs, targets, "log_prob(y=)")
             total = np.logaddexp(total, np.asarray(_log_prob(self._likelihood, outputs, targets), np.float64))
         return np.asarray(total - math.log(self._passes.count))
 
     def quantile(self, q: Any) -> HostArray:
         """Quantiles of the mixture, to within 1e-4 predictive standard deviations (counts: exact).
 
-        Cantelli's inequality brackets a quantile by mean and variance; each pass over the members
-        evaluates the mixture's distribution function at 63 points and narrows the bracket 64-fold.
+        Cantelli's inequality brackets a quantile by mean and variance; each pass over the members evaluates the
+        mixture's distribution function, in float64, inside the brackets and narrows them up to 64-fold. More
+        rows make the grid coarser and the passes more, so that memory stays bounded.
 
         Args:
             q: A probability in (0, 1), or several.
@@ -134,14 +140,15 @@ class Prediction:
             remedy = "Classes have no order: use .probabilities."
             checks.reject("quantile", type(likelihood).__name__, "a likelihood over numbers", remedy)
         levels = np.atleast_1d(np.asarray(q, np.float64))
-        if not ((levels > 0) & (levels < 1)).all():
+        if not levels.size or not ((levels > 0) & (levels < 1)).all():
             checks.reject("quantile(q=)", q, "probabilities strictly between 0 and 1", "Choose q in that range.")
-        axes = (1,) * self.mean.ndim
-        levels = levels.reshape(-1, *axes)
+        levels = levels.reshape(-1, *(1,) * self.mean.ndim)
         low = self.mean - self.std * np.sqrt((1 - levels) / levels) - ACCURACY * self.std
         high = self.mean + self.std * np.sqrt(levels / (1 - levels)) + ACCURACY * self.std
-        for _ in range(_passes_needed(levels)):
-            low, high = self._narrow(likelihood, levels, low, high)
+        points = int(np.clip(GRID_VALUES // low.size, 3, 63))
+        width = np.max(np.sqrt((1 - levels) / levels) + np.sqrt(levels / (1 - levels))) + 2 * ACCURACY
+        for _ in range(math.ceil(math.log(width / ACCURACY) / math.log(points + 1))):
+            low, high = self._narrow(likelihood, levels, low, high, points)
         result = likelihood.snap(high)
         return result[0] if np.ndim(q) == 0 else result
 
@@ -161,13 +168,14 @@ class Prediction:
             key: Decides members and noise.
             n: Number of draws.
         """
+        checks.key("draws(key=)", key)
         n = checks.count("draws(n=)", n)
-        member_key, noise_key = jax.random.split(key)
+        member_key, place_key, noise_key = jax.random.split(key, 3)
         count = self._passes.count
         times, rest = divmod(n, count)
         order = np.asarray(jax.random.permutation(member_key, count))
         of_draw = np.sort(np.concatenate([np.repeat(np.arange(count), times), order[:rest]]))
-        place = np.asarray(jax.random.permutation(jax.random.fold_in(member_key, 1), n))
+        place = np.asarray(jax.random.permutation(place_key, n))
         result: list[HostArray] = [np.empty(0)] * n
         for member, outputs in self._passes.outputs(sorted(set(of_draw.tolist()))):
             for draw in np.flatnonzero(of_draw == member):
@@ -180,24 +188,32 @@ class Prediction:
             checks.reject(what, type(self._likelihood).__name__, "a likelihood over classes", remedy)
         return self._likelihood
 
+    def _report_not_finite(self) -> None:
+        bad = ~np.isfinite(self.variance).reshape(self._passes.rows, -1).all(axis=1)
+        if bad.any():
+            warnings.warn(
+                f"predictions of {int(bad.sum())} of {bad.size} rows are not finite, the first at row "
+                f"{int(np.argmax(bad))}: the networks' outputs are too large there",
+                NotFiniteWarning,
+                stacklevel=4,
+            )
+
     def _narrow(
-        self, likelihood: OrderedLikelihood, levels: HostArray, low: HostArray, high: HostArray
+        self, likelihood: OrderedLikelihood, levels: HostArray, low: HostArray, high: HostArray, points: int
     ) -> tuple[HostArray, HostArray]:
         """The cell of a grid over [low, high] in which the distribution function passes `levels`."""
-        shares = np.arange(_GRID + 2) / (_GRID + 1)
+        shares = np.arange(points + 2) / (points + 1)
         grid = low[..., None] + (high - low)[..., None] * shares
-        inner = jnp.asarray(np.moveaxis(grid[..., 1:-1], 0, -2), jnp.float32)  # (rows, ..., levels, points)
-        flat = inner.reshape(*inner.shape[:-2], -1)
-        total = sum(np.asarray(_cdf(likelihood, outputs, flat), np.float64) for _, outputs in self._passes.outputs())
+        inner = np.moveaxis(grid[..., 1:-1], 0, -2)  # (rows, ..., levels, points)
+        total: Any = 0.0
+        for _, outputs in self._passes.outputs():
+            # In float32 the distribution function has too few steps near 1, and counts fall on the wrong side.
+            with jax.enable_x64(True):
+                wide = np.asarray(outputs, np.float64)
+                total = total + np.asarray(_cdf(likelihood, wide, inner.reshape(*inner.shape[:-2], -1)))
         cdf = np.moveaxis(np.asarray(total / self._passes.count).reshape(inner.shape), -2, 0)
         cell = np.sum(cdf < levels[..., None], axis=-1, keepdims=True)
         return np.take_along_axis(grid, cell, -1)[..., 0], np.take_along_axis(grid, cell + 1, -1)[..., 0]
-
-
-def _passes_needed(levels: HostArray) -> int:
-    """Passes until the widest bracket, in standard deviations, is below the stated accuracy."""
-    width = np.max(np.sqrt((1 - levels) / levels) + np.sqrt(levels / (1 - levels))) + 2 * ACCURACY
-    return math.ceil(math.log(width / ACCURACY) / math.log(_GRID + 1))
 
 
 @jax.jit

@@ -31,6 +31,10 @@ class Round(NamedTuple):
 class Store(Protocol):
     """Keeps the members of one run."""
 
+    def header(self) -> Header:
+        """The header of the run that is here; empty where there is none."""
+        ...
+
     def begin(self, header: Header, like: ChainState) -> None:
         """Start a run, or go on with the one that is here.
 
@@ -61,14 +65,14 @@ class Store(Protocol):
 
 
 def check_same(stored: Header, given: Header, where: str) -> None:
-    """Refuse to go on with a run of other arguments, naming what differs.
+    """Refuse to go on with a run of other arguments, naming what differs; what one of them lacks is not compared.
 
     Raises:
         InvalidInput: Where anything differs.
     """
-    differing = [name for name in given if stored.get(name) != given[name]]
+    differing = [name for name in given if stored.get(name, given[name]) != given[name]]
     if differing:
-        details = "; ".join(f"{name} was {stored.get(name)}, is {given[name]}" for name in differing)
+        details = "; ".join(f"{name} was {stored[name]}, is {given[name]}" for name in differing)
         remedy = "Repeat the arguments of the stored run, or choose another store."
         given_run = f"{where} with a run whose {', '.join(differing)} differ ({details})"
         checks.reject("store", given_run, "the same run", remedy)

@@ -57,22 +57,34 @@ class DiskStore:
     def _manifest(self) -> Path:
         return self.folder / "run.json"
 
-    def begin(self, header: Header, like: ChainState) -> None:
-        """Start a run, or go on with the one that is here.
+    def header(self) -> Header:
+        """The header of the run that is here; empty where there is none.
 
         Raises:
-            InvalidInput: Where a run of another format or with another header is here.
+            InvalidInput: Where a run of another format is here.
         """
-        self._like = like
-        self.folder.mkdir(parents=True, exist_ok=True)
         if not self._manifest.exists():
-            _write(self._manifest, json.dumps({"format": FORMAT, "header": dict(header)}, indent=2).encode())
-            return
+            return {}
         manifest = json.loads(self._manifest.read_text())
         if manifest.get("format") != FORMAT:
             given = f"a run of format {manifest.get('format')} in {self.folder}"
             checks.reject("store", given, f"format {FORMAT}", "Use the version of anchorwalk that wrote it.")
-        check_same(manifest["header"], header, f"the folder {self.folder}")
+        header: Header = manifest["header"]
+        return header
+
+    def begin(self, header: Header, like: ChainState) -> None:
+        """Start a run, or go on with the one that is here.
+
+        Raises:
+            InvalidInput: Where a run with another header is here.
+        """
+        self._like = like
+        stored = self.header()
+        check_same(stored, header, f"the folder {self.folder}")
+        merged = {**stored, **header}
+        if merged != stored:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            _write(self._manifest, json.dumps({"format": FORMAT, "header": merged}, indent=2).encode())
         for path in sorted(self.folder.glob("round-*.safetensors")):
             self._read_infos(path)
 

@@ -5,7 +5,9 @@ import re
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 
 from anchorwalk import tree
 from anchorwalk.problem import Problem
@@ -15,20 +17,19 @@ from anchorwalk.training import Bare, Training
 def of_tree(value: Any) -> str:
     """A fingerprint of structure, shapes, dtypes and values."""
     leaves, structure = jax.tree.flatten(value)
-    digest = hashlib.sha256(_without_addresses(str(structure)).encode())
-    for leaf in leaves:
-        array = np.ascontiguousarray(leaf)
-        digest.update(f"{array.dtype}{array.shape}".encode())
-        digest.update(array.tobytes())
-    return digest.hexdigest()[:16]
+    arrays = [np.ascontiguousarray(leaf) for leaf in leaves]
+    shapes = [f"{array.dtype}{array.shape}" for array in arrays]
+    return _digest(_without_addresses(str(structure)), *shapes, *(array.tobytes() for array in arrays))
 
 
 def of_function(function: Any, *arguments: Any) -> str:
-    """A fingerprint of what a function computes on arguments of these shapes: its jaxpr and constants."""
-    closed = jax.make_jaxpr(function)(*arguments)
-    digest = hashlib.sha256(_without_addresses(str(closed.jaxpr)).encode())
-    digest.update(of_tree(closed.consts).encode())
-    return digest.hexdigest()[:16]
+    """A fingerprint of what a function computes on arguments of these shapes, constants included."""
+    return _digest(jax.jit(function).lower(*arguments).as_text())
+
+
+def of_settings(value: Any) -> str:
+    """A walk or a likelihood as text, with a fingerprint of its numbers, which text may abbreviate."""
+    return f"{_without_addresses(repr(value))} {of_tree(value)}"
 
 
 def of_network(problem: Problem) -> str:
@@ -38,18 +39,26 @@ def of_network(problem: Problem) -> str:
     return of_function(problem.init, jax.random.key(0)) + of_function(problem.apply, like, one_row)
 
 
-def of_training(how: Training | None, like: Any) -> str:
+def of_training(how: Training, like: Any) -> str:
     """The training as text; an optimiser that is bare optax by what its update computes."""
-    if how is None or not isinstance(how.optimizer, Bare):
-        return repr(how)
-    optimizer = how.optimizer.transformation
-    update = of_function(lambda g: optimizer.update(g, optimizer.init(g), g), like)
-    return f"Training(optax {update}, epochs={how.epochs}, batch_size={how.batch_size}, keep={how.keep!r})"
+    optimizer = repr(how.optimizer)
+    if isinstance(how.optimizer, Bare):
+        bare = optax.with_extra_args_support(how.optimizer.transformation)
+        value = {"value": jnp.zeros(()), "value_fn": lambda params: jnp.zeros(())}
+        optimizer = f"optax {of_function(lambda g: bare.update(g, bare.init(g), g, grad=g, **value), like)}"
+    return f"{optimizer}, epochs={how.epochs}, batch_size={how.batch_size}, keep={how.keep!r}"
 
 
 def of_key(key: jax.Array) -> str:
     """A key as its implementation and data."""
     return f"{jax.random.key_impl(key)}:{np.asarray(jax.random.key_data(key)).tolist()}"
+
+
+def _digest(*parts: str | bytes) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part.encode() if isinstance(part, str) else part)
+    return digest.hexdigest()[:16]
 
 
 def _without_addresses(text: str) -> str:

@@ -19,15 +19,18 @@ class MemoryStore:
         self._rounds: dict[tuple[int, int], tuple[Member, int]] = {}
         self._states: dict[int, tuple[ChainState, int]] = {}
 
+    def header(self) -> Header:
+        """The header of the run that is here; empty where there is none."""
+        return self._header
+
     def begin(self, header: Header, like: ChainState) -> None:
         """Start a run, or go on with the one that is here.
 
         Raises:
             InvalidInput: Where a run with another header is here.
         """
-        if self._header:
-            check_same(self._header, header, "a store in memory")
-        self._header = dict(header)
+        check_same(self._header, header, "a store in memory")
+        self._header = {**self._header, **header}
 
     def commit(self, round_: Round) -> None:
         """Take a finished round."""

@@ -42,8 +42,8 @@ class Adam:
         end_rate: Learning rate after the last step; None keeps the rate constant.
         b1: Decay of the gradient's running mean.
         b2: Decay of its running square.
-        eps: Added to the root of the square. Losses are divided by N here: eps / N is what a loss
-            summed over N rows would call eps.
+        eps: Added to the root of the square. Losses are divided by N here: to do as eps=e does with a loss that is
+            summed over N rows, pass e / N.
 
     Raises:
         InvalidInput: A number out of its range.

@@ -56,12 +56,17 @@ def train(
         (3.0, (100,))
     """
     n = problem.n
-    optimizer = how.optimizer.build(how.steps(n))
+    optimizer = optax.with_extra_args_support(how.optimizer.build(how.steps(n)))
 
     def step(carry: tuple[Params, Any], batch: Batch) -> tuple[tuple[Params, Any], Array]:
         params, state = carry
-        loss, gradient = jax.value_and_grad(lambda p: anchored_loss(problem, anchor, p, batch, noise))(params)
-        updates, state = optimizer.update(gradient, state, params)
+
+        def batch_loss(params: Params) -> Array:
+            return anchored_loss(problem, anchor, params, batch, noise)
+
+        loss, gradient = jax.value_and_grad(batch_loss)(params)
+        # Some optax optimisers, such as L-BFGS, want to see the loss too.
+        updates, state = optimizer.update(gradient, state, params, value=loss, grad=gradient, value_fn=batch_loss)
         return (optax.apply_updates(params, updates), state), loss * jnp.sum(batch.present) / n
 
     def epoch(carry: tuple[Params, Any, _Best | None], number: Array) -> tuple[Any, Array]:
@@ -74,8 +79,10 @@ def train(
         return (params, state, best), jnp.sum(losses)
 
     # Differs from the paper, where the best epoch is kept on validation rows: here only on request.
-    best = _Best(params, jnp.asarray(jnp.inf)) if how.keep == "best" else None
+    worst = jnp.asarray(jnp.inf, problem.data.weights.dtype)
+    best = _Best(params, worst) if how.keep == "best" else None
     (params, _, best), losses = jax.lax.scan(epoch, (params, optimizer.init(params), best), jnp.arange(how.epochs))
-    if best is not None:  # where no epoch had a finite loss there is no best, and the wreck itself must show
-        params = tree.where(jnp.isfinite(best.loss), best.params, params)
+    if best is not None:  # where no epoch had a finite loss there is no best, and that must show
+        none = jax.tree.map(lambda leaf: jnp.full_like(leaf, jnp.nan), best.params)
+        params = tree.where(jnp.isfinite(best.loss), best.params, none)
     return params, losses

@@ -38,8 +38,9 @@ class GuidedWalk:
     def init(self, key: Key, like: Params) -> WalkState:
         """Draw the first position and the first directions."""
         position_key, direction_key = jax.random.split(key)
+        position = tree.normal_like(position_key, like)
         directions = jax.random.rademacher(direction_key, (tree.size(like),))  # Alg. 2, line 3
-        return WalkState(tree.normal_like(position_key, like), tree.unravel(directions, like))
+        return WalkState(position, tree.unravel(directions, position))
 
     def step(self, key: Key, state: WalkState) -> tuple[WalkState, WalkInfo]:
         """MH_update of Algorithm 3, for all parameters at once."""

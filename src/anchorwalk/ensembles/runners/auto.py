@@ -1,5 +1,6 @@
 """The rule that picks a runner."""
 
+import re
 from typing import Any
 
 import jax
@@ -29,18 +30,28 @@ def choose(problem: Problem, chains: int) -> Runner:
     return Vectorized(width=min(chains, WIDEST))
 
 
-def parse(runner: Any, problem: Problem, chains: int) -> Runner:
+def parse(runner: Any, problem: Problem, chains: int, recorded: str | None) -> Runner:
     """A runner from what a user may pass: a name or an object.
 
+    Args:
+        runner: What was passed.
+        problem: Decides what "auto" means.
+        chains: Chains of the plan.
+        recorded: How the run that is gone on with was run; its block width is kept where a name leaves it open.
+
     Raises:
-        InvalidInput: An unknown name.
+        InvalidInput: An unknown name, or something that is no runner.
     """
     if not isinstance(runner, str):
+        checks.instance("runner", runner, Runner, '"auto", "sequential", "vectorized" or Vectorized(width=8)')
         return runner  # type: ignore[no-any-return]
     checks.choice("runner", runner, ("auto", "sequential", "vectorized"))
-    if runner == "auto":
-        return choose(problem, chains)
-    return Sequential() if runner == "sequential" else Vectorized(width=min(chains, WIDEST))
+    width = re.fullmatch(r"Vectorized\(width=(\d+)\)", recorded or "")
+    if width and runner != "sequential":
+        return Vectorized(width=int(width.group(1)))
+    if runner == "sequential" or (runner == "auto" and recorded == repr(Sequential())):
+        return Sequential()
+    return choose(problem, chains) if runner == "auto" else Vectorized(width=min(chains, WIDEST))
 
 
 def _convolves(problem: Problem) -> bool:

@@ -1,6 +1,6 @@
 """What a runner is: it trains one member of every chain of a block, as one compiled program."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -11,6 +11,7 @@ Lanes = np.ndarray[tuple[int], np.dtype[np.uint32]]
 """Numbers, one for each chain of a block."""
 
 
+@runtime_checkable
 class Runner(Protocol):
     """Trains blocks of chains; everything that it takes and returns has a leading axis of chains.
 
