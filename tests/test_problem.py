@@ -183,4 +183,4 @@ def test_targets_are_kept_as_what_they_are():
         data=(X, np.arange(594.0, 600.0)),
     )  # fmt: skip
     assert many.data.y.tolist() == [594, 595, 596, 597, 598, 599]  # not rounded to half precision
-    assert make(data=(X, np.full(6, 2**33 + 512))).data.y.tolist() == [2**33 + 512] * 6  # a number, not a remainder
+    assert make(data=(X, np.full(6, 2**33 + 1024))).data.y.tolist() == [2**33 + 1024] * 6  # a number, not a remainder

@@ -129,11 +129,10 @@ def _check_structure(walk: Walk, key: Key) -> None:
 def _check_law(walk: Walk, key: Key) -> None:
     half = COORDINATES // 2
     init_key, step_key = jax.random.split(key)
-    state = jax.jit(walk.init)(init_key, {"one": jnp.zeros(half), "two": [jnp.zeros((half // 10, 10))]})
-    step = jax.jit(walk.step)
+    state = _init(walk, init_key, {"one": jnp.zeros(half), "two": [jnp.zeros((half // 10, 10))]})
     _check_positions(state, "at the start")
     for i in range(max(STEPS)):
-        state, _ = step(jax.random.fold_in(step_key, i), state)
+        state, _ = _step(walk, jax.random.fold_in(step_key, i), state)
         if i + 1 in STEPS:
             _check_positions(state, f"after {i + 1} steps from the prior")
 
@@ -149,18 +148,35 @@ def _check_positions(state: WalkState, what: str) -> None:
 def _check_transformations(walk: Walk, key: Key) -> None:
     like = _nested(4)
     keys = jax.random.split(key, 6)
-    init, step = jax.jit(walk.init), jax.jit(walk.step)
-    states = [init(k, like) for k in keys[:3]]
-    steps = [step(k, s) for k, s in zip(keys[3:], states, strict=True)]
+    states = [_init(walk, k, like) for k in keys[:3]]
+    steps = [_step(walk, k, s) for k, s in zip(keys[3:], states, strict=True)]
     _require(_close(walk.init(keys[0], like), states[0]), "init must do under jit what it does without")
     _require(_close(walk.step(keys[3], states[0]), steps[0]), "step must do under jit what it does without")
     stacked = tree.stack(states)
-    together = jax.jit(jax.vmap(walk.step))(keys[3:], stacked)
+    together = _steps(walk, keys[3:], stacked)
     _require(
         _close([tree.lane(together, i) for i in range(3)], steps), "step must do under vmap what it does in a loop"
     )
     _require(not _equal(states[0].position, states[1].position), "init must depend on its key")
     _require(not _equal(steps[0][0].position, states[0].position), "step must move some parameter")
+
+
+# The walk is an argument, so that walks which differ in their numbers alone share these programs.
+
+
+@jax.jit
+def _init(walk: Walk, key: Key, like: Any) -> WalkState:
+    return walk.init(key, like)
+
+
+@jax.jit
+def _step(walk: Walk, key: Key, state: WalkState) -> tuple[WalkState, WalkInfo]:
+    return walk.step(key, state)
+
+
+@jax.jit
+def _steps(walk: Walk, keys: Key, states: WalkState) -> tuple[WalkState, WalkInfo]:
+    return jax.vmap(walk.step)(keys, states)
 
 
 def _require(condition: object, message: str) -> None:

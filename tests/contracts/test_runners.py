@@ -164,6 +164,19 @@ def model_apply(w, x):
     return x @ w
 
 
+def test_callbacks_hear_of_every_round():
+    reports = []
+    plan = small_plan(chains=3, members=2)
+    aw.sample(KEY, small_problem(), plan, walk=WALK, runner=aw.Vectorized(width=2), callbacks=[reports.append])
+    assert [(r.chains, r.index) for r in reports] == [((0, 1), 0), ((2,), 0), ((0, 1), 1), ((2,), 1)]
+    assert [r.members_done for r in reports] == [2, 3, 5, 6]
+    assert [r.epochs_done for r in reports] == [8, 12, 16, 18]
+    assert [r.last for r in reports] == [False, False, False, True]
+    assert [len(r.members) for r in reports] == [2, 1, 2, 1]
+    assert reports[0].members[1].info.chain == 1
+    assert reports[-1].seconds > reports[0].seconds > 0
+
+
 def test_auto_follows_its_rule():
     choose = runners.choose
     small, network = small_problem(), aw.networks.mlp(2, (400, 400), 1)

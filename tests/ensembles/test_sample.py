@@ -3,7 +3,7 @@
 import os
 import signal
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -13,10 +13,11 @@ import pytest
 
 import anchorwalk as aw
 from anchorwalk import tree
+from anchorwalk.ensembles.chain import HOLD_BACK, ORDER, member_keys
 from anchorwalk.ensembles.runners import sequential, vectorized
 from anchorwalk.errors import DivergedWarning, InterruptedWarning, InvalidInput, Status, TrainingFailed
 from anchorwalk.objective import evaluate
-from anchorwalk.store import MemoryStore
+from anchorwalk.store import MemoryStore, fingerprint
 from helpers import LinearGaussian, leaves_equal, small_apply, small_init, small_plan, small_problem
 
 KEY = jax.random.key(0)
@@ -43,7 +44,7 @@ def test_anchored_ensemble_is_algorithm_1():
     assert np.abs(np.corrcoef(positions) - np.eye(3)).max() < 0.9  # three draws, not one
     for chain, member in enumerate(ensemble):
         anchor = problem.prior.anchor(store.state(chain).walk.position)
-        keys = aw_keys(chain)
+        keys = first_keys(chain)
         start = problem.init(jax.random.fold_in(keys.init, 0))
         params, losses = jax.jit(aw.training.train)(keys.order, problem, how, anchor, start)
         np.testing.assert_allclose(member.losses, losses, rtol=1e-5)
@@ -51,15 +52,11 @@ def test_anchored_ensemble_is_algorithm_1():
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
-def aw_keys(chain):
-    from anchorwalk.ensembles.chain import member_keys
-
+def first_keys(chain):
     return member_keys(KEY, np.uint32(chain), np.int32(0), False)
 
 
 def test_all_keys_of_a_run_differ():
-    from anchorwalk.ensembles.chain import HOLD_BACK, ORDER, member_keys
-
     keys = [jax.random.fold_in(KEY, HOLD_BACK), KEY]
     keys += [jax.random.fold_in(jax.random.fold_in(KEY, ORDER), i) for i in range(5)]
     for chain in range(5):
@@ -91,9 +88,10 @@ def test_member_info_holds_the_full_loss_and_gradient_before_and_after():
 
 
 def test_evaluation_can_be_switched_off():
-    how = aw.Training(aw.Adam(0.01), epochs=2, batch_size=7, evaluate=False)
-    without = aw.anchored_ensemble(KEY, small_problem(), 2, how, callbacks=[])
-    with_it = aw.anchored_ensemble(KEY, small_problem(), 2, aw.Training(aw.Adam(0.01), 2, 7), callbacks=[])
+    how = small_plan().first
+    with_it = aw.anchored_ensemble(KEY, small_problem(), 2, how, runner="sequential", callbacks=[])
+    how = replace(how, evaluate=False)
+    without = aw.anchored_ensemble(KEY, small_problem(), 2, how, runner="sequential", callbacks=[])
     assert np.isnan(without[0, 0].info.loss_end)
     assert without.diverged == 0
     np.testing.assert_allclose(without[1, 0].losses, with_it[1, 0].losses, rtol=1e-5)
@@ -207,64 +205,46 @@ def linear(params, x):
 
 
 def test_a_failed_first_member_is_initialised_anew_with_the_same_anchor():
-    model, stores = LinearGaussian(), (MemoryStore(), MemoryStore())
-    how = model.training()
-    posteriors = []
-    for init, store in zip((sometimes_nan_init, model.problem.init), stores, strict=True):
-        problem = aw.Problem(init, linear, model.problem.likelihood, model.problem.prior, data=(model.x, model.y))
-        posteriors.append(
-            aw.sample(KEY, problem, aw.Plan(6, 1, how), runner=aw.Vectorized(width=6), store=store, callbacks=[])
-        )
-    assert posteriors[0].diverged == 0
-    for chain in range(6):  # on a convex problem the anchor alone decides the optimum
-        assert leaves_equal(stores[0].state(chain).walk, stores[1].state(chain).walk)
-        np.testing.assert_allclose(posteriors[0][chain, 0].params["w"], posteriors[1][chain, 0].params["w"], atol=2e-5)
-
-
-def test_attempts_are_counted_and_the_good_ones_kept():
     # Six chains at one half each: the chance that none had to try again is 2%, and this key is one that did.
-    starts = []
-    model = LinearGaussian()
+    starts, store, model = [], MemoryStore(), LinearGaussian()
+    runner = aw.Vectorized(width=6)
 
     class Counting:
         width = 6
+        step = runner.step
 
         def start(self, root, recipe, options, chains, attempts):
             starts.append(attempts.tolist())
-            return aw.Vectorized(width=6).start(root, recipe, options, chains, attempts)
+            return runner.start(root, recipe, options, chains, attempts)
 
-        step = aw.Vectorized(width=6).step
-
-    problem = aw.Problem(sometimes_nan_init, linear, aw.Normal(scale=0.5), aw.Prior(), data=(model.x, model.y))
-    aw.sample(KEY, problem, aw.Plan(6, 1, model.training()), runner=Counting(), callbacks=[])
+    base = model.problem
+    problem = aw.Problem(sometimes_nan_init, linear, base.likelihood, base.prior, data=(model.x, model.y))
+    plan = aw.Plan(6, 1, model.training())
+    posterior = aw.sample(KEY, problem, plan, runner=Counting(), store=store, callbacks=[])
     assert starts[0] == [0] * 6
     assert len(starts) > 1
     assert max(starts[-1]) == len(starts) - 1 <= 3
     assert 0 in starts[-1]  # a chain that was good at once is not started anew
+    assert posterior.diverged == 0
+    expected = jax.vmap(
+        lambda c: aw.GuidedWalk(0.1).init(member_keys(KEY, c, np.int32(0), False).walk, base.params_like)
+    )
+    anchors = expected(np.arange(6, dtype=np.uint32)).position
+    for chain in range(6):  # the anchor is that of the first attempt, and the optimum is the anchor's
+        position = store.state(chain).walk.position["w"]
+        np.testing.assert_allclose(position, anchors["w"][chain], rtol=1e-6)
+        found = posterior[chain, 0].params["w"]
+        np.testing.assert_allclose(found, model.optimum(model.scale * position), atol=2e-5)
 
 
-@pytest.mark.parametrize("runner", ["sequential"])
-def test_a_chain_that_never_starts_is_an_error(runner):
+def test_a_chain_that_never_starts_is_an_error():
     model, tries = LinearGaussian(), MemoryStore()
     problem = aw.Problem(always_nan_init, linear, aw.Normal(scale=0.5), aw.Prior(), data=(model.x, model.y))
     with pytest.raises(
         TrainingFailed, match=r"chain 0.* did not stay finite in 4 attempts.*Lower the optimiser's rate"
     ):
-        aw.sample(KEY, problem, aw.Plan(2, 1, model.training()), runner=runner, store=tries, callbacks=[])
+        aw.sample(KEY, problem, aw.Plan(2, 1, model.training()), runner="sequential", store=tries, callbacks=[])
     assert tries.infos() == []
-
-
-def test_callbacks_hear_of_every_round():
-    reports = []
-    plan = small_plan(chains=3, members=2)
-    aw.sample(KEY, small_problem(), plan, runner=aw.Vectorized(width=2), callbacks=[reports.append])
-    assert [(r.chains, r.index) for r in reports] == [((0, 1), 0), ((2,), 0), ((0, 1), 1), ((2,), 1)]
-    assert [r.members_done for r in reports] == [2, 3, 5, 6]
-    assert [r.epochs_done for r in reports] == [8, 12, 16, 18]
-    assert [r.last for r in reports] == [False, False, False, True]
-    assert [len(r.members) for r in reports] == [2, 1, 2, 1]
-    assert reports[0].members[1].info.chain == 1
-    assert reports[-1].seconds > reports[0].seconds > 0
 
 
 def test_the_progress_bar(capsys):
@@ -366,9 +346,10 @@ def test_bad_arguments_are_refused_before_any_work(changes, message):
 
 
 def test_perturbed_heteroscedastic_targets_run():
+    rng = np.random.default_rng(0)
     problem = aw.Problem(
-        aw.networks.mlp(2, (4,), 2).init, aw.networks.mlp(2, (4,), 2).apply, aw.HeteroscedasticNormal(), aw.Prior(),
-        data=(np.random.default_rng(0).normal(size=(20, 2)), np.linspace(-1, 1, 20)),
+        lambda key: jnp.ones((2, 2)), lambda w, x: x @ w, aw.HeteroscedasticNormal(), aw.Prior(),
+        data=(rng.normal(size=(20, 2)), np.linspace(-1, 1, 20)),
     )  # fmt: skip
     store = MemoryStore()
     plan = aw.Plan(2, 1, aw.Training(aw.Adam(0.01), epochs=4, batch_size=20))
@@ -445,8 +426,6 @@ def test_an_optimiser_that_looks_at_the_loss():
 def test_constants_of_a_jitted_network_are_part_of_it():
     def network(scale):
         return jax.jit(lambda params, x: (x * scale) @ params["w"])
-
-    from anchorwalk.store import fingerprint
 
     model = LinearGaussian()
     one, same, other = (

@@ -105,14 +105,9 @@ def test_perturbed_targets_respect_weights():
     weights = np.linspace(0.0, 3.0, model.rows)
     base = model.problem
     problem = aw.Problem(base.init, base.apply, base.likelihood, base.prior, data=(model.x, model.y), weights=weights)
-    posterior = aw.sample(
-        jax.random.key(0),
-        problem,
-        aw.Plan(3, 1, model.training(1e-10)),
-        store=store,
-        callbacks=[],
-        perturb_targets=True,
-    )
+    how = aw.Training(aw.SGD(0.4, momentum=0.5), epochs=300, batch_size=model.rows)
+    plan = aw.Plan(3, 1, how, shared_order=True)
+    posterior = aw.sample(jax.random.key(0), problem, plan, store=store, callbacks=[], perturb_targets=True)
     precision = model.x.T @ (weights[:, None] * model.x) / model.noise**2 + model.prior_precision
     for chain in range(3):
         state = store.state(chain)

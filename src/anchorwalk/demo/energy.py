@@ -15,7 +15,7 @@ import numpy as np
 
 from anchorwalk import checks
 from anchorwalk.datasets import energy, gap_split
-from anchorwalk.ensembles import Plan, Posterior, Progress, sample
+from anchorwalk.ensembles import Plan, Posterior, Progress, Vectorized, sample
 from anchorwalk.likelihoods import HeteroscedasticNormal
 from anchorwalk.metrics import coverage, negative_log_likelihood, rmse
 from anchorwalk.networks import mlp
@@ -147,9 +147,9 @@ def run(
     for method, plan in plans(budget).items():
         tell(f"{method}: {plan.total} members, {plan.epochs:,} epochs")
         store = folder / f"{method.lower()}-{gap}-{budget}-{seed}"
-        posterior = sample(
-            jax.random.key(seed), problem, plan, GuidedWalk(STEP_SIZE), store=store, callbacks=[Progress(method)]
-        )
+        # Blocks of five chains in both, so that their trainings from scratch are one compiled program.
+        runner, walk = Vectorized(width=5), GuidedWalk(STEP_SIZE)
+        posterior = sample(jax.random.key(seed), problem, plan, walk, runner, store=store, callbacks=[Progress(method)])
         seconds = float(np.sum([info.seconds for info in posterior.infos]))  # also where the run was there before
         scores, intervals = _score(posterior, task)
         results.append(Result(method, len(posterior), plan.epochs, seconds, scores, intervals, store))
