@@ -18,7 +18,8 @@ are better when lower; of the 90% intervals, 90% should hold the truth.
 TAIL = """
 The sequential ensemble has the lower NLL in {wins_in} of {total} gaps and in {wins_out} of {total} outside. Both
 ensembles are far too sure inside some gaps, where the target jumps in a way that the rows outside do not show
-(compactness, surface and height of these buildings go together). `make run` shows the gap in the glazing area, one
+(compactness, surface and height of these buildings go together; the gaps in compactness and in surface are even the
+same rows). `make run` shows the gap in the glazing area, one
 of the milder ones.
 """
 
