@@ -149,7 +149,9 @@ def run(
         store = folder / f"{method.lower()}-{gap}-{budget}-{seed}"
         # Blocks of five chains in both, so that their trainings from scratch are one compiled program.
         runner, walk = Vectorized(width=5), GuidedWalk(STEP_SIZE)
-        posterior = sample(jax.random.key(seed), problem, plan, walk, runner, store=store, callbacks=[Progress(method)])
+        posterior = sample(
+            jax.random.key(seed), problem, plan, walk, runner, store=store, callbacks=[Progress(method, disable=False)]
+        )
         seconds = float(np.sum([info.seconds for info in posterior.infos]))  # also where the run was there before
         scores, intervals = _score(posterior, task)
         results.append(Result(method, len(posterior), plan.epochs, seconds, scores, intervals, store))
