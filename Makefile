@@ -8,11 +8,12 @@ BIN := $(VENV)/bin
 run: $(VENV)/installed  ## the main job: anchored against sequential anchored ensembles on the energy data
 	$(BIN)/python -m anchorwalk demo
 
+# Most of the suite's time is compilation: it goes without XLA's optimisations here, and with them in test-slow.
 test: $(VENV)/developed lint  ## everything that must hold, in a few minutes
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
-test-slow: $(VENV)/developed  ## the checks that take longer
-	$(BIN)/python -m pytest -m slow
+test-slow: $(VENV)/developed  ## what takes longer, and statistics and contracts again as users' programs are compiled
+	$(BIN)/python -m pytest -n 2 -m "slow or not slow" tests/statistics tests/contracts
 
 lint: $(VENV)/developed
 	$(BIN)/ruff check .
