@@ -212,7 +212,7 @@ class _Run:
             failed = np.asarray(members.info.status)[: len(chains)] != Status.OK
             if not failed.any():
                 return states, members
-            if attempts.max() >= ATTEMPTS:
+            if np.max(attempts) >= ATTEMPTS:
                 names = ", ".join(str(chain) for chain in chains[failed])
                 raise TrainingFailed(
                     f"the first training of chain {names} did not stay finite in {1 + ATTEMPTS} attempts, each from "
