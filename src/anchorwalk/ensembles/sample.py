@@ -82,6 +82,20 @@ def sample(
     listeners = _check_callbacks(callbacks)
     place = _open(store)
     runner = parse(runner, problem, plan.chains, place.header().get("runner"))
+    settings = _settings(key, problem, plan, walk, runner, perturb_targets)
+    options = Options(plan.shared_order, perturb_targets)
+    place.begin(settings, state_like(problem, walk, options))
+    complete = _Run(key, problem, plan, walk, runner, place, options).go(listeners)
+    infos = tuple(i for i in place.infos() if i.chain < plan.chains and i.index < plan.members)  # type: ignore[operator]
+    posterior = Posterior(place, problem.apply, problem.likelihood, infos, settings, complete)
+    _report_end(posterior, plan)
+    return posterior
+
+
+def _settings(
+    key: Key, problem: Problem, plan: Plan, walk: Walk, runner: Runner, perturb_targets: bool
+) -> dict[str, str]:
+    """All that must be equal for a run to go on, as text; a plan may grow, so its counts are not in it."""
     settings = {
         "key": fingerprint.of_key(key),
         "network": fingerprint.of_network(problem),
@@ -96,13 +110,7 @@ def sample(
     }
     if plan.members > 1 and plan.then is not None:  # else it is still open how a chain goes on
         settings["then"] = fingerprint.of_training(plan.then, problem.params_like)
-    options = Options(plan.shared_order, perturb_targets)
-    place.begin(settings, state_like(problem, walk, options))
-    complete = _Run(key, problem, plan, walk, runner, place, options).go(listeners)
-    infos = tuple(i for i in place.infos() if i.chain < plan.chains and i.index < plan.members)  # type: ignore[operator]
-    posterior = Posterior(place, problem.apply, problem.likelihood, infos, settings, complete)
-    _report_end(posterior, plan)
-    return posterior
+    return settings
 
 
 def _check_callbacks(callbacks: Any) -> Sequence[Callback]:
@@ -136,7 +144,7 @@ class _Run:
         self.runner, self.store, self.options = runner, store, options
         self.done = [0] * plan.chains
         for info in store.infos():
-            if info.chain < plan.chains:  # type: ignore[operator]
+            if info.chain < plan.chains and info.index < plan.members:  # type: ignore[operator]
                 self.done[int(info.chain)] += 1  # type: ignore[arg-type]
         self.states: dict[tuple[int, ...], ChainState] = {}
 
