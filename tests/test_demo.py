@@ -27,6 +27,7 @@ def test_demo_writes_runs_scores_and_figure(tmp_path):
     assert [r["epochs"] for r in record["results"]] == [400, 400]  # the same budget
     for row in record["results"]:
         assert row["seconds"] > 0
+        assert np.isfinite(row["first_loss"])
         assert {name: score["rows"] for name, score in row["scores"].items()} == {"gap": 256, "outside": 51}
         for score in row["scores"].values():
             assert np.isfinite(score["nll"])
@@ -50,7 +51,9 @@ def test_demo_refuses_in_words(tmp_path):
 
 
 def test_the_command_line_is_python_m_anchorwalk():
-    result = subprocess.run([sys.executable, "-m", "anchorwalk", "version"], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-m", "anchorwalk", "--version"], capture_output=True, text=True, check=True
+    )
     assert result.stdout.strip() == aw.__version__
 
 

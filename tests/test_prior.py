@@ -57,6 +57,12 @@ def test_log_prob_is_the_normal_density():
     assert prior.anchored_log_prob(anchor, params) == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.parametrize("scale", ["1", None, True])
+def test_what_is_no_scale_is_refused_at_once(scale):
+    with pytest.raises(InvalidInput, match=r"Prior\(scale=\): got .*expected a number, a tree of them, or a rule"):
+        aw.Prior(scale=scale)
+
+
 @pytest.mark.parametrize("scale", [0, -1.0, float("nan"), float("inf")])
 def test_bad_scale_is_refused(scale):
     with pytest.raises(InvalidInput, match=r"Prior\(scale=\): got .*expected a .*standard deviation"):

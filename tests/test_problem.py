@@ -82,13 +82,22 @@ HETEROSCEDASTIC = {"apply": logits_apply, "likelihood": aw.HeteroscedasticNormal
             r"apply: got TypeError from apply\(params, x\) on inputs x of float32\(6, 4\)",
         ),
         ({"apply": lambda params, x: jnp.sum(x @ params["w"])}, r"one array with 6 rows"),
+        ({"data": (X, Y, Y)}, r"data: got tuple of 3, expected a pair \(x, y\).*weights="),
+        ({"data": ([[1.0, 2.0, 3.0]] * 6, Y)}, r"inputs x at '0/0': got the single number 1.0.*np.asarray\(x\)"),
+        ({"init": lambda: 0}, r"init: got TypeError from init\(key\)"),
+        ({"prior": aw.Prior}, r"prior: got the class Prior, expected an instance"),
+        ({**CATEGORICAL, "data": (X, np.eye(6, 2))}, r"y.argmax\(-1\) for one-hot rows"),
+        (
+            {"likelihood": aw.Bernoulli(), "data": (X, np.full(6, -1))},
+            r"a target y of -1.*Number the two classes 0 and 1",
+        ),
         ({"weights": np.ones(5)}, r"weights: got shape \(5,\), expected shape \(6,\)"),
         ({"weights": -np.ones(6)}, r"weights: got values from -1"),
         ({"weights": np.zeros(6)}, r"not all 0"),
         ({"init": 3}, r"init: got int, expected a function of a key"),
         ({"init": lambda key: {}}, r"returns no arrays"),
         ({"init": lambda key: {"w": jnp.zeros(3), "n": jnp.zeros(2, int)}}, r"int32 at 'n', expected floating-point"),
-        ({"prior": 0.1}, r"prior: got float, expected an anchorwalk.Prior"),
+        ({"prior": 0.1}, r"prior: got 0.1, expected a Prior"),
         ({"validation": (X, Y[:, None])}, r"validation: got targets y of shape \(6, 1\)"),
         (
             {"data": (np.full((6, 3), 2**33), Y)},
@@ -123,6 +132,14 @@ def test_bad_input_is_refused(changes, message):
 def test_noise_must_be_above_zero(scale):
     with pytest.raises(InvalidInput, match=r"Normal\(scale=\).*standard deviation"):
         aw.Normal(scale=scale)
+
+
+def test_a_problem_prints_short_and_so_do_messages():
+    assert repr(make()) == "Problem(6 rows, 3 parameters, Normal(scale=1.0))"
+    with pytest.raises(InvalidInput) as caught:
+        aw.sample(list(range(10_000)), make(), None)
+    assert len(str(caught.value)) < 1000
+    assert "Pass jax.random.key(seed)" in str(caught.value)
 
 
 def test_an_error_is_a_value_error_and_ours():

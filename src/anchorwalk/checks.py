@@ -9,6 +9,9 @@ import numpy as np
 
 from anchorwalk.errors import InvalidInput
 
+LONGEST = 600
+"""Characters of what was given that a message repeats."""
+
 
 def reject(argument: str, given: object, expected: str, remedy: str) -> NoReturn:
     """Raise the one kind of message that this library gives for bad input.
@@ -16,7 +19,13 @@ def reject(argument: str, given: object, expected: str, remedy: str) -> NoReturn
     Raises:
         InvalidInput: Always.
     """
-    raise InvalidInput(f"{argument}: got {given}, expected {expected}. {remedy}")
+    raise InvalidInput(f"{argument}: got {_short(given)}, expected {expected}. {remedy}")
+
+
+def _short(given: object) -> str:
+    """What was given on one line, its middle left out where it is long."""
+    text = " ".join(str(given).split()).rstrip(".")
+    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
 
 
 def number(argument: str, value: Any, remedy: str = "Pass a plain number.") -> float:
@@ -42,14 +51,16 @@ def within(argument: str, value: Any, low: float, high: float, *, open_above: bo
     result = number(argument, value)
     if not (low <= result < high if open_above else low <= result <= high):
         expected = f"a number in [{low:g}, {high:g}{')' if open_above else ']'}"
-        reject(argument, repr(value), expected, f"Choose {argument} in that range.")
+        reject(argument, repr(value), expected, "Choose it in that range.")
     return result
 
 
 def count(argument: str, value: Any, least: int = 1) -> int:
     """Return a whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        reject(argument, repr(value), f"a whole number of at least {least}", f"Set {argument} accordingly.")
+        whole = isinstance(value, float) and value.is_integer()
+        remedy = f"Pass {int(value)}, without the point." if whole else "Pass such a number."
+        reject(argument, repr(value), f"a whole number of at least {least}", remedy)
     return int(value)
 
 
@@ -57,7 +68,7 @@ def choice(argument: str, value: Any, options: tuple[str, ...]) -> str:
     """Return `value` if it is one of `options`."""
     if value not in options:
         known = ", ".join(map(repr, options))
-        reject(argument, repr(value), f"one of {known}", f"Choose {argument} among them.")
+        reject(argument, repr(value), f"one of {known}", "Choose among them.")
     return str(value)
 
 
@@ -73,7 +84,11 @@ def key(argument: str, value: Any) -> None:
     """Refuse what is no typed key, and keys whose draws depend on how work is vectorised."""
     is_key = isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key) and value.ndim == 0
     if not is_key:
-        reject(argument, repr(value), "one typed key", "Pass jax.random.key(seed).")
+        given = repr(value)
+        if isinstance(value, jax.Array):
+            old = not jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+            given = f"an old-style key or array of {value.dtype}" if old else f"an array of {value.size} keys"
+        reject(argument, given, "one typed key", "Pass jax.random.key(seed), or one of several as keys[0].")
     if jax.random.key_impl(value) != "threefry2x32":
         given = f"a key of the implementation {jax.random.key_impl(value)!r}"
         reject(argument, given, "'threefry2x32', whose draws are the same under vmap", "Pass jax.random.key(seed).")

@@ -1,6 +1,9 @@
 """Exceptions, warnings, and the status of a member."""
 
 import enum
+import sys
+import warnings
+from pathlib import Path
 
 
 class AnchorwalkError(Exception):
@@ -32,3 +35,11 @@ class Status(enum.IntEnum):
 
     OK = 0
     DIVERGED = 1
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn at the line outside of this package that led here."""
+    package, frame, level = str(Path(__file__).parent), sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

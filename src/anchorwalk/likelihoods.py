@@ -347,6 +347,8 @@ def _check_shape(argument: str, likelihood: str, expected: tuple[int, ...], y: H
     if y.shape == expected:
         return
     remedy = "Give the targets the shape that the network's outputs ask for, or change the network."
+    if len(y.shape) == len(expected) + 1 and likelihood == "Categorical()":
+        remedy = "Pass class numbers: y.argmax(-1) for one-hot rows."
     if y.shape == (*expected, 1):
         remedy = "Drop the last axis of the targets: y[..., 0]."
     if (*y.shape, 1) == expected:
@@ -367,6 +369,8 @@ def _whole_numbers(argument: str, likelihood: str, y: HostArray, high: int, why:
         checks.reject(argument, f"a target y of {first}", f"whole numbers for {likelihood}", "Encode them as integers.")
     if y.size and (y.min() < 0 or y.max() > high):
         bad = y.min() if y.min() < 0 else y.max()
-        remedy = "Renumber the labels from 0, or give the network more outputs." if why != "counts" else "Check them."
+        remedy = "Renumber the labels from 0, or give the network more outputs."
+        if likelihood != "Categorical()":
+            remedy = "Number the two classes 0 and 1." if high == 1 else "Check them."
         checks.reject(argument, f"a target y of {bad}", f"values from 0 to {high} for {likelihood} ({why})", remedy)
     return y.astype(np.int32)

@@ -45,6 +45,9 @@ class Prior:
     mean: Any = 0.0
 
     def __post_init__(self) -> None:
+        for name, value in (("scale", self.scale), ("mean", self.mean)):
+            if isinstance(value, str | bool) or value is None:
+                checks.reject(f"Prior({name}=)", repr(value), "a number, a tree of them, or a rule", "See help(Prior).")
         if _is_number(self.scale):
             checks.positive("Prior(scale=)", self.scale, "A scale is a standard deviation: pass a number above zero.")
         if _is_number(self.mean):

@@ -91,8 +91,7 @@ class Problem:
     ) -> None:
         like = _check_init(init)
         checks.instance("likelihood", likelihood, Likelihood, "Normal(scale=...) or another likelihood")
-        if not isinstance(prior, Prior):
-            checks.reject("prior", type(prior).__name__, "an anchorwalk.Prior", "Pass Prior(scale=...).")
+        checks.instance("prior", prior, Prior, "Prior(scale=...)")
         dtype = jnp.result_type(*jax.tree.leaves(like))
         set_field = object.__setattr__
         set_field(self, "init", init)
@@ -104,6 +103,9 @@ class Problem:
         if validation is not None:
             held_back = _check_data("validation", validation, None, apply, like, likelihood, dtype)
         set_field(self, "validation", held_back)
+
+    def __repr__(self) -> str:
+        return f"Problem({self.n} rows, {self.size} parameters, {self.likelihood!r})"
 
     @property
     def n(self) -> int:
@@ -152,7 +154,13 @@ class Problem:
 def _check_init(init: Init) -> Params:
     if not callable(init):
         checks.reject("init", type(init).__name__, "a function of a key", "Pass init=lambda key: params.")
-    like = jax.eval_shape(init, jax.random.key(0))
+    try:
+        like = jax.eval_shape(init, jax.random.key(0))
+    except Exception as error:
+        given = f"{type(error).__name__} from init(key): {error}"
+        checks.reject(
+            "init", given, "a function of a key that returns the parameters", "Check init(jax.random.key(0))."
+        )
     if not jax.tree.leaves(like):
         checks.reject("init", "a function that returns no arrays", "a pytree of parameters", "Return the parameters.")
     for path, leaf in tree.named_leaves(like):
@@ -176,7 +184,8 @@ def check_inputs(argument: str, x: Inputs, dtype: Any) -> tuple[Inputs, int]:
         what = f"{argument}: inputs x" + (f" at {path!r}" if path else "")
         array = np.asarray(leaf)
         if array.ndim == 0:
-            checks.reject(what, f"the single number {array}", "an array with a leading axis of rows", "Add that axis.")
+            remedy = "Pass arrays, np.asarray(x), not lists of numbers."
+            checks.reject(what, f"the single number {array}", "an array with a leading axis of rows", remedy)
         rows.add(array.shape[0])
         cast.append(_cast(what, array, dtype))
     if len(rows) > 1:
@@ -197,7 +206,8 @@ def check_apply(argument: str, apply: Apply, like: Params, x: Inputs, n: int) ->
         outputs = jax.eval_shape(apply, like, x)
     except Exception as error:
         given = f"{type(error).__name__} from apply(params, x) on inputs x of {shapes}: {error}"
-        checks.reject(argument, given, "inputs that fit the network", "Check the network and how x was prepared.")
+        remedy = "apply takes (params, x), and x all rows at once, (N, features) for a table: x[:, None] adds an axis."
+        checks.reject(argument, given, "a network and inputs that fit", remedy)
     if not isinstance(outputs, jax.ShapeDtypeStruct) or outputs.shape[:1] != (n,):
         given = f"outputs of shape {jax.tree.map(lambda leaf: leaf.shape, outputs)} on inputs x of {shapes}"
         remedy = "Rows come first: x needs a leading axis of rows, and apply returns one row of outputs for each."
@@ -209,7 +219,9 @@ def _check_data(
     argument: str, data: Any, weights: Any, apply: Apply, like: Params, likelihood: Likelihood, dtype: Any
 ) -> Data:
     if not (isinstance(data, tuple | list) and len(data) == 2):
-        checks.reject(argument, type(data).__name__, "a pair (x, y)", f"Pass {argument}=(x, y).")
+        size = f" of {len(data)}" if isinstance(data, tuple | list) else ""
+        remedy = f"Pass {argument}=(x, y); weights go into weights=."
+        checks.reject(argument, f"{type(data).__name__}{size}", "a pair (x, y)", remedy)
     x, n = check_inputs(argument, data[0], dtype)
     y = np.asarray(data[1])
     if y.ndim == 0 or y.shape[0] != n:

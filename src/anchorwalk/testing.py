@@ -8,8 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import ndtr
 
-from anchorwalk import tree
+from anchorwalk import tree, walks
 from anchorwalk.types import Key, Walk, WalkInfo, WalkState
+
+__all__ = ["assert_standard_normal", "check_walk", "moments"]
 
 COORDINATES = 100_000
 """Independent parameters over which a walk's distribution is judged."""
@@ -31,25 +33,29 @@ def check_walk(walk: Walk, key: Key | None = None) -> None:
     From a draw of the standard normal, the positions must be standard normal again after any number of steps, which
     is judged by the first four moments, by E exp(x / 2) (which is not symmetric) and by the
     Kolmogorov-Smirnov distance over 100,000 independent parameters. Parameters must be independent of each
-    other. State and structure must keep their shapes; `step` must do under `jit` and
-    `vmap` what it does without. A walk that keeps the contract fails less than once in a million.
+    other. State and structure must keep their shapes; `step` must do under `jit` and `vmap` what it does
+    without. Positions must be float32 at least, also where `like` is narrower. A walk that keeps the contract fails
+    less than once in a million.
 
     Args:
         walk: A walk, registered as a pytree.
         key: Fixed unless given.
 
     Raises:
+        InvalidInput: Something that cannot be a walk at all.
         AssertionError: With what is wrong.
 
     Example:
         >>> import anchorwalk as aw
         >>> aw.testing.check_walk(aw.GuidedWalk(step_size=0.3))
     """
+    walks.check_walk(walk)
     key = jax.random.key(0) if key is None else key
     shape_key, law_key, jit_key = jax.random.split(key, 3)
     _check_structure(walk, shape_key)
     _check_law(walk, law_key)
     _check_transformations(walk, jit_key)
+    _check_precision(walk, shape_key)
 
 
 def moments(x: Any) -> dict[str, tuple[float, float]]:
@@ -117,13 +123,16 @@ def _check_structure(walk: Walk, key: Key) -> None:
     _require(_shapes(after) == _shapes(state), "step must keep the tree, shapes and dtypes of its state")
     share = float(info.acceptance)
     _require(0 <= share <= 1, f"the acceptance is a share of the parameters, got {share}")
-    half = walk.init(init_key, jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), like))
-    precise = all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(half.position))
-    _require(
-        precise, "positions must be float32 at least, also for half-precision parameters: small steps drown in less"
-    )
     shaped = walk.init(init_key, jax.eval_shape(lambda: like))
     _require(_equal(shaped, state), "init must not depend on the values of `like`, which may be shapes alone")
+
+
+def _check_precision(walk: Walk, key: Key) -> None:
+    half = walk.init(key, {"a": jnp.zeros(3, jnp.bfloat16)})
+    _require(
+        all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(half.position)),
+        "for half-precision parameters `like`, positions must be float32 all the same: small steps drown in less",
+    )
 
 
 def _check_law(walk: Walk, key: Key) -> None:

@@ -38,12 +38,32 @@ class WalkInfo(NamedTuple):
 class Walk(Protocol):
     """A Markov chain for each parameter that leaves the standard normal invariant.
 
-    A walk is a pytree: its step sizes are leaves, so that another step size compiles nothing.
-    `anchorwalk.testing.check_walk` runs the contract on your own.
+    A walk is a pytree: its step sizes are leaves, so that another step size compiles nothing. Positions are
+    float32 at least, whatever the parameters are. `anchorwalk.testing.check_walk` runs the contract on your own.
+
+    Example:
+        >>> import dataclasses, jax, jax.numpy as jnp, anchorwalk as aw
+        >>> @jax.tree_util.register_dataclass
+        ... @dataclasses.dataclass(frozen=True)
+        ... class Mixing:
+        ...     share: float
+        ...
+        ...     def init(self, key, like):
+        ...         leaves, structure = jax.tree.flatten(like)
+        ...         keys = jax.random.split(key, len(leaves))
+        ...         drawn = [jax.random.normal(k, leaf.shape) for k, leaf in zip(keys, leaves)]
+        ...         return aw.WalkState(jax.tree.unflatten(structure, drawn), ())
+        ...
+        ...     def step(self, key, state):
+        ...         new = self.init(key, state.position).position
+        ...         mix = lambda old, new: jnp.sqrt(1 - self.share) * old + jnp.sqrt(self.share) * new
+        ...         position = jax.tree.map(mix, state.position, new)
+        ...         return aw.WalkState(position, ()), aw.WalkInfo(jnp.ones(()))
+        >>> aw.testing.check_walk(Mixing(share=0.1))
     """
 
     def init(self, key: Key, like: Params) -> WalkState:
-        """Draw the first position from the standard normal, shaped like `like`."""
+        """Draw the first position from the standard normal, shaped like `like`, which may be shapes alone."""
         ...
 
     def step(self, key: Key, state: WalkState) -> tuple[WalkState, WalkInfo]:

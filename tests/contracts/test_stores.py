@@ -49,7 +49,7 @@ def test_a_run_goes_on_bit_for_bit(new_store):
 
 def test_a_run_with_other_arguments_is_refused(new_store):
     run(new_store, small_plan(chains=2, members=2))
-    with pytest.raises(InvalidInput, match=r"with a run whose walk differ"):
+    with pytest.raises(InvalidInput, match=r"with a run of other arguments: walk was"):
         run(new_store, walk=aw.GuidedWalk(step_size=0.2))
     assert len(new_store.infos()) == 4
 
@@ -81,6 +81,34 @@ def test_folders_that_cannot_be_right_are_refused(tmp_path):
     with pytest.raises(InvalidInput, match=r"a run of format 99 .*Use the version"):
         run(folder, small_plan(chains=1, members=1))
     assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_damage_is_found_and_named(tmp_path):
+    folder = tmp_path / "run"
+    plan = small_plan(chains=2, members=3)
+    run(folder, plan)
+    middle, last = (folder / f"round-00000{i}-000000.safetensors" for i in (1, 2))
+    content = middle.read_bytes()
+    middle.unlink()
+    with pytest.raises(InvalidInput, match="without member 1 of chain 0, but with the next"):
+        run(folder, plan)
+    middle.write_bytes(content[:100])
+    with pytest.raises(InvalidInput, match=r"the damaged file .*round-000001-000000.safetensors"):
+        run(folder, plan)
+    middle.write_bytes(content)
+    for state in folder.glob("state-*"):
+        state.unlink()
+    with pytest.raises(InvalidInput, match=r"without the state of chain 0 after member 2.*another process"):
+        run(folder, small_plan(chains=2, members=4))
+    assert last.exists()
+    assert len(run(folder, plan)) == 6
+
+
+def test_things_that_are_no_store_are_refused():
+    with pytest.raises(InvalidInput, match=r'store: got 3, expected a Store. Pass a folder such as "runs/mine"'):
+        run(3)
+    with pytest.raises(InvalidInput, match=r"store: got '/proc/nowhere' .*expected a folder to write to"):
+        run("/proc/nowhere")
 
 
 CHILD = """

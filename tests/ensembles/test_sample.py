@@ -175,8 +175,9 @@ def test_a_diverged_member_keeps_its_slot_and_the_chain_goes_on(runner, evaluate
         2, 4, *(aw.Training(t.optimizer, t.epochs, 7, evaluate=evaluate_members) for t in (plan.first, plan.then))
     )
     store = MemoryStore()
-    with pytest.warns(DivergedWarning, match=r"2 of 8 members did not stay finite and are left out"):
+    with pytest.warns(DivergedWarning, match=r"2 of 8 members did not stay finite and are left out") as caught:
         posterior = aw.sample(KEY, problem, plan, walk=Stumbling(), runner=runner, store=store, callbacks=[])
+    assert caught[0].filename == __file__  # it points at the caller
     assert [info.status for info in posterior.infos] == [0, 0, 1, 0] * 2
     assert (len(posterior), posterior.diverged) == (6, 2)
     assert [(m.info.chain, m.info.index) for m in posterior] == [(0, 0), (0, 1), (0, 3), (1, 0), (1, 1), (1, 3)]
@@ -313,6 +314,18 @@ class Unregistered:
         return state, aw.WalkInfo(jnp.ones(()))
 
 
+@tree.node()
+@dataclass(frozen=True)
+class Lopsided:
+    """A walk whose step forgets the info."""
+
+    def init(self, key, like):
+        return aw.WalkState(tree.normal_like(key, like), ())
+
+    def step(self, key, state):
+        return state
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -320,8 +333,10 @@ class Unregistered:
         ({"key": jax.random.PRNGKey(0)}, r"expected one typed key"),
         ({"key": jax.random.key(0, impl="rbg")}, r"the implementation 'rbg', expected 'threefry2x32'"),
         ({"walk": aw.GuidedWalk}, r"walk: got the class GuidedWalk, expected an instance of it"),
-        ({"walk": "guided"}, r"walk: got 'guided', expected a Walk"),
+        ({"walk": "guided"}, r"walk: got 'guided', expected a Walk.*step\(key, state\)"),
         ({"walk": Unregistered()}, r"walk: got a Unregistered that is no pytree.*register_dataclass"),
+        ({"walk": Lopsided()}, r"walk.step: got .*expected \(WalkState, WalkInfo\)"),
+        ({"key": jax.random.split(KEY, 2)}, r"an array of 2 keys, expected one typed key.*keys\[0\]"),
         ({"runner": 8}, r"runner: got 8, expected a Runner"),
         ({"runner": aw.Sequential}, r"runner: got the class Sequential"),
         ({"callbacks": aw.Progress()}, r"callbacks: got .*expected a list of functions.*\[Progress\(\)\]"),
@@ -450,7 +465,7 @@ def test_posterior_indexing_and_thinning():
     assert leaves_equal(thin[1, 2].params, posterior[1, 2].params)
     with pytest.raises(IndexError, match="no member 1 in chain 1"):
         thin[1, 1]
-    with pytest.raises(IndexError, match="no member 5 in chain 0 among 10 members of 2 chains"):
+    with pytest.raises(IndexError, match=r"no member 5 in chain 0 \(both from 0\) among 10 members of 2 chains"):
         posterior[0, 5]
     with pytest.raises(InvalidInput, match=r"posterior\[chain, index\]"):
         posterior[3]

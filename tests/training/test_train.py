@@ -112,6 +112,8 @@ def test_adam_is_optax_adam():
         (lambda: aw.Training("adam", 1, 1), r"Training\(optimizer=\): got 'adam'.*Adam\(rate\)"),
         (lambda: aw.Training(aw.SGD(0.1), epochs=0, batch_size=1), r"Training\(epochs=\): got 0"),
         (lambda: aw.Training(aw.SGD(0.1), epochs=1.5, batch_size=1), r"Training\(epochs=\): got 1.5"),
+        (lambda: aw.Training(aw.SGD(0.1), epochs=100.0, batch_size=1), r"Pass 100, without the point"),
+        (lambda: aw.Training(aw.Adam, 1, 1), r"with brackets"),
         (lambda: aw.Training(aw.SGD(0.1), epochs=1, batch_size=0), r"Training\(batch_size=\): got 0"),
         (
             lambda: aw.Training(aw.SGD(0.1), 1, 1, keep="all"),

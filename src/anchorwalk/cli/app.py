@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 import anchorwalk
+from anchorwalk.datasets import energy
 from anchorwalk.demo import BUDGET, GAP, Result, draw, run
 from anchorwalk.errors import AnchorwalkError
 
@@ -20,15 +21,19 @@ app = typer.Typer(
 )
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(anchorwalk.__version__)
+        raise typer.Exit
+
+
 @app.callback()
-def main() -> None:
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
     """Anchored and sequential anchored ensembles: honest uncertainty from neural networks."""
-
-
-@app.command()
-def version() -> None:
-    """Print the version."""
-    typer.echo(anchorwalk.__version__)
 
 
 @app.command()
@@ -36,19 +41,21 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the runs, the scores and the figure.")] = Path("runs/energy"),
     budget: Annotated[int, typer.Option(min=400, help="Epochs of each ensemble.")] = BUDGET,
     seed: Annotated[int, typer.Option(help="Decides everything that is random.")] = 0,
-    gap: Annotated[str, typer.Option(help="The feature whose middle third is kept from training.")] = GAP,
+    gap: Annotated[
+        str, typer.Option(help=f"The feature whose middle third is kept from training: {', '.join(energy().features)}.")
+    ] = GAP,
 ) -> None:
     """Compare an anchored with a sequential anchored ensemble on the energy data, at the same budget."""
     console = Console()
     try:
         results = run(out, budget, seed, gap, tell=console.print)
-    except AnchorwalkError as error:
+    except (AnchorwalkError, OSError) as error:
         console.print(str(error), style="red", markup=False)
         raise typer.Exit(2) from None
     console.print(_table(results, gap))
     written = [*(result.run for result in results), out / "scores.json"]
     if find_spec("matplotlib"):
-        draw(results, out / "figure.png")
+        draw(results, out / "figure.png", f"Energy data, a gap in {gap}, {budget:,} epochs each")
         written.append(out / "figure.png")
     else:
         console.print("No figure: it needs matplotlib, pip install 'anchorwalk[plot]'", markup=False)

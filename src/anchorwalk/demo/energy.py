@@ -75,6 +75,8 @@ class Result(NamedTuple):
         members: Networks in it.
         epochs: Epochs spent.
         seconds: Time of all trainings, compilation included.
+        first_loss: Mean anchored loss of the chains' first members, in nats per row.
+        later_loss: The same of all later members; None where there are none.
         scores: A score for each set of test rows.
         intervals: For each set, rows of truth, lower and upper end.
         run: The folder of the run.
@@ -84,6 +86,8 @@ class Result(NamedTuple):
     members: int
     epochs: int
     seconds: float
+    first_loss: float
+    later_loss: float | None
     scores: dict[str, Score]
     intervals: dict[str, HostArray]
     run: Path
@@ -153,8 +157,10 @@ def run(
             jax.random.key(seed), problem, plan, walk, runner, store=store, callbacks=[Progress(method, disable=False)]
         )
         seconds = float(np.sum([info.seconds for info in posterior.infos]))  # also where the run was there before
+        first = _mean_loss(posterior, lambda index: index == 0)
+        later = _mean_loss(posterior, lambda index: index > 0) if plan.members > 1 else None
         scores, intervals = _score(posterior, task)
-        results.append(Result(method, len(posterior), plan.epochs, seconds, scores, intervals, store))
+        results.append(Result(method, len(posterior), plan.epochs, seconds, first, later, scores, intervals, store))
     settings = {"budget": budget, "seed": seed, "gap": gap, "train_rows": len(task.train)}
     versions = {name: version(name) for name in ("anchorwalk", "jax")}
     _write_record(folder / "scores.json", {**settings, "versions": versions}, results)
@@ -174,6 +180,10 @@ def _score(posterior: Posterior, task: Task) -> tuple[dict[str, Score], dict[str
     return scores, intervals
 
 
+def _mean_loss(posterior: Posterior, chosen: Callable[[Any], bool]) -> float:
+    return float(np.mean([member.info.loss_end for member in posterior if chosen(member.info.index)]))
+
+
 def _write_record(path: Path, settings: dict[str, Any], results: list[Result]) -> None:
     rows = [
         {
@@ -181,6 +191,8 @@ def _write_record(path: Path, settings: dict[str, Any], results: list[Result]) -
             "members": result.members,
             "epochs": result.epochs,
             "seconds": round(result.seconds, 2),
+            "first_loss": result.first_loss,
+            "later_loss": result.later_loss,
             "scores": {name: score._asdict() for name, score in result.scores.items()},
         }
         for result in results

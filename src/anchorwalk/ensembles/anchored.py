@@ -1,17 +1,31 @@
 """Anchored ensembles (paper, Algorithm 1): every member from scratch, each with its own anchor."""
 
-from typing import Any
+from collections.abc import Sequence
+from os import PathLike
 
+from anchorwalk import checks
+from anchorwalk.ensembles.callbacks import Callback
 from anchorwalk.ensembles.plan import Plan
 from anchorwalk.ensembles.posterior import Posterior
+from anchorwalk.ensembles.runners import Runner
 from anchorwalk.ensembles.sample import sample
 from anchorwalk.problem import Problem
+from anchorwalk.store import Store
 from anchorwalk.training import Training
 from anchorwalk.types import Key
 from anchorwalk.walks import Independent
 
 
-def anchored_ensemble(key: Key, problem: Problem, members: int, training: Training, **options: Any) -> Posterior:
+def anchored_ensemble(
+    key: Key,
+    problem: Problem,
+    members: int,
+    training: Training,
+    runner: str | Runner = "auto",
+    store: Store | str | PathLike[str] | None = None,
+    callbacks: Sequence[Callback] | None = None,
+    perturb_targets: bool = False,
+) -> Posterior:
     """Train `members` networks from scratch, each pulled towards its own draw from the prior.
 
     Args:
@@ -19,7 +33,10 @@ def anchored_ensemble(key: Key, problem: Problem, members: int, training: Traini
         problem: What to fit.
         members: Networks to train.
         training: How each is trained.
-        **options: `runner`, `store`, `callbacks`, `perturb_targets` of `sample`.
+        runner: As in `sample`.
+        store: As in `sample`.
+        callbacks: As in `sample`.
+        perturb_targets: As in `sample`.
 
     Example:
         >>> import anchorwalk as aw, jax, jax.numpy as jnp
@@ -29,4 +46,5 @@ def anchored_ensemble(key: Key, problem: Problem, members: int, training: Traini
         >>> len(aw.anchored_ensemble(jax.random.key(0), problem, 4, how, callbacks=[]))
         4
     """
-    return sample(key, problem, Plan(chains=members, members=1, first=training), walk=Independent(), **options)
+    plan = Plan(chains=checks.count("members", members), members=1, first=training)
+    return sample(key, problem, plan, Independent(), runner, store, callbacks, perturb_targets)

@@ -4,17 +4,21 @@ Differs from the paper, which has neither: both minimise -(log p(D | θ) + log p
 the prior's mean, so that anchors are the only difference.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from os import PathLike
 
 import jax
 import jax.numpy as jnp
 
-from anchorwalk import tree
+from anchorwalk import checks, tree
+from anchorwalk.ensembles.callbacks import Callback
 from anchorwalk.ensembles.plan import Plan
 from anchorwalk.ensembles.posterior import Posterior
+from anchorwalk.ensembles.runners import Runner
 from anchorwalk.ensembles.sample import sample
 from anchorwalk.problem import Problem
+from anchorwalk.store import Store
 from anchorwalk.training import Training
 from anchorwalk.types import Key, Params, WalkInfo, WalkState
 
@@ -31,7 +35,15 @@ class _AtMean:
         return state, WalkInfo(jnp.ones(()))
 
 
-def deep_ensemble(key: Key, problem: Problem, members: int, training: Training, **options: Any) -> Posterior:
+def deep_ensemble(
+    key: Key,
+    problem: Problem,
+    members: int,
+    training: Training,
+    runner: str | Runner = "auto",
+    store: Store | str | PathLike[str] | None = None,
+    callbacks: Sequence[Callback] | None = None,
+) -> Posterior:
     """A deep ensemble: `members` maximum a posteriori estimates that differ in initialisation and order of rows.
 
     Args:
@@ -39,7 +51,9 @@ def deep_ensemble(key: Key, problem: Problem, members: int, training: Training, 
         problem: What to fit.
         members: Networks to train.
         training: How each is trained.
-        **options: `runner`, `store`, `callbacks` of `sample`.
+        runner: As in `sample`.
+        store: As in `sample`.
+        callbacks: As in `sample`.
 
     Example:
         >>> import anchorwalk as aw, jax, jax.numpy as jnp
@@ -49,17 +63,27 @@ def deep_ensemble(key: Key, problem: Problem, members: int, training: Training, 
         >>> len(aw.deep_ensemble(jax.random.key(0), problem, 4, how, callbacks=[]))
         4
     """
-    return sample(key, problem, Plan(chains=members, members=1, first=training), walk=_AtMean(), **options)
+    plan = Plan(chains=checks.count("members", members), members=1, first=training)
+    return sample(key, problem, plan, _AtMean(), runner, store, callbacks)
 
 
-def map_estimate(key: Key, problem: Problem, training: Training, **options: Any) -> Posterior:
+def map_estimate(
+    key: Key,
+    problem: Problem,
+    training: Training,
+    runner: str | Runner = "auto",
+    store: Store | str | PathLike[str] | None = None,
+    callbacks: Sequence[Callback] | None = None,
+) -> Posterior:
     """The maximum a posteriori estimate, as a posterior of one member.
 
     Args:
         key: `jax.random.key(...)`.
         problem: What to fit.
         training: How it is trained.
-        **options: `runner`, `store`, `callbacks` of `sample`.
+        runner: As in `sample`.
+        store: As in `sample`.
+        callbacks: As in `sample`.
 
     Example:
         >>> import anchorwalk as aw, jax, jax.numpy as jnp
@@ -70,4 +94,4 @@ def map_estimate(key: Key, problem: Problem, training: Training, **options: Any)
         >>> round(float(posterior[0, 0].params), 3)  # 3 * 4 / (3 + 1)
         3.0
     """
-    return deep_ensemble(key, problem, 1, training, **options)
+    return deep_ensemble(key, problem, 1, training, runner, store, callbacks)

@@ -8,7 +8,7 @@ from anchorwalk import checks, tree
 from anchorwalk.ensembles.plan import Plan
 from anchorwalk.problem import Problem
 from anchorwalk.types import Key, Walk
-from anchorwalk.walks import GuidedWalk, diagnostics
+from anchorwalk.walks import GuidedWalk, check_walk, diagnostics
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def describe(problem: Problem, plan: Plan, walk: Walk | None = None) -> Descript
         402
     """
     problem = training_problem(jax.random.key(0), problem, plan)
-    walk = check_walk(walk)
+    walk = check_walk(GuidedWalk(step_size=0.1) if walk is None else walk)
     summary = diagnostics.summarize(walk, plan.members, plan.chains)
     like = problem.params_like
     later = 0 if plan.then is None else (plan.members - 1) * plan.then.steps(problem.n)
@@ -89,21 +89,6 @@ def describe(problem: Problem, plan: Plan, walk: Walk | None = None) -> Descript
         span=summary.span,
         bytes=plan.total * tree.nbytes(like),
     )
-
-
-def check_walk(walk: Walk | None) -> Walk:
-    """The walk, or the one that is taken where none is given.
-
-    Raises:
-        InvalidInput: Something that is no walk, or a walk that is no pytree.
-    """
-    if walk is None:
-        return GuidedWalk(step_size=0.1)
-    checks.instance("walk", walk, Walk, "GuidedWalk(step_size=0.1) or another walk")
-    if jax.tree_util.all_leaves([walk]):
-        remedy = "Register its class, for example with jax.tree_util.register_dataclass."
-        checks.reject("walk", f"a {type(walk).__name__} that is no pytree", "a walk whose numbers are leaves", remedy)
-    return walk
 
 
 def training_problem(key: Key, problem: Problem, plan: Plan) -> Problem:

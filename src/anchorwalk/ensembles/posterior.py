@@ -54,7 +54,7 @@ class Posterior:
             yield self._member(info)
 
     def __getitem__(self, place: tuple[int, int]) -> Member:
-        """The member at (chain, index), whatever its status."""
+        """The member at (chain, index), both from 0, whatever its status."""
         if not (isinstance(place, tuple) and len(place) == 2):
             checks.reject("posterior[...]", repr(place), "posterior[chain, index]", "Pass a chain and an index.")
         chain, index = place
@@ -62,7 +62,9 @@ class Posterior:
             if (info.chain, info.index) == (chain, index):
                 return self._member(info)
         chains = {info.chain for info in self.infos}
-        raise IndexError(f"no member {index} in chain {chain} among {len(self.infos)} members of {len(chains)} chains")
+        raise IndexError(
+            f"no member {index} in chain {chain} (both from 0) among {len(self.infos)} members of {len(chains)} chains"
+        )
 
     def __repr__(self) -> str:
         left_out = f", {self.diverged} diverged" if self.diverged else ""

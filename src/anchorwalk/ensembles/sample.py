@@ -1,7 +1,6 @@
 """The one call: chains of anchors, trained round by round (paper, Algorithms 1 and 2)."""
 
 import time
-import warnings
 from collections.abc import Sequence
 from os import PathLike
 from typing import Any
@@ -12,16 +11,17 @@ import numpy as np
 from anchorwalk import checks, tree
 from anchorwalk.ensembles.callbacks import Callback, Progress, Report, RunCallback
 from anchorwalk.ensembles.chain import HOLD_BACK, Options, Recipe, state_like
-from anchorwalk.ensembles.describe import check_walk, training_problem
+from anchorwalk.ensembles.describe import training_problem
 from anchorwalk.ensembles.interrupt import Interrupt
 from anchorwalk.ensembles.plan import Plan
 from anchorwalk.ensembles.posterior import Posterior
 from anchorwalk.ensembles.runners import Lanes, Runner, parse
-from anchorwalk.errors import DivergedWarning, InterruptedWarning, Status, TrainingFailed
+from anchorwalk.errors import DivergedWarning, InterruptedWarning, Status, TrainingFailed, warn
 from anchorwalk.likelihoods import NormalLikelihood
 from anchorwalk.problem import Problem
 from anchorwalk.store import DiskStore, MemoryStore, Round, Store, fingerprint
 from anchorwalk.types import ChainState, Key, Member, Walk
+from anchorwalk.walks import GuidedWalk, check_walk
 
 ATTEMPTS = 3
 """How often a chain whose first training diverged is initialised anew."""
@@ -75,7 +75,7 @@ def sample(
     """
     checks.key("key", key)
     problem = training_problem(jax.random.fold_in(key, HOLD_BACK), problem, plan)
-    walk = check_walk(walk)
+    walk = check_walk(GuidedWalk(step_size=0.1) if walk is None else walk)
     if perturb_targets and not isinstance(problem.likelihood, NormalLikelihood):
         given = f"True with {type(problem.likelihood).__name__}()"
         checks.reject("perturb_targets", given, "a normal likelihood", "Set perturb_targets=False.")
@@ -124,7 +124,10 @@ def _check_callbacks(callbacks: Any) -> Sequence[Callback]:
 def _open(store: Any) -> Store:
     if store is None:
         return MemoryStore()
-    return DiskStore(store) if isinstance(store, str | PathLike) else store
+    if isinstance(store, str | PathLike):
+        return DiskStore(store)
+    checks.instance("store", store, Store, 'a folder such as "runs/mine", or None')
+    return store  # type: ignore[no-any-return]
 
 
 class _Run:
@@ -221,26 +224,20 @@ class _Run:
             if not failed.any():
                 return states, members
             if np.max(attempts) >= ATTEMPTS:
-                names = ", ".join(str(chain) for chain in chains[failed])
+                names = ("chain " if failed.sum() == 1 else "chains ") + ", ".join(str(c) for c in chains[failed])
                 raise TrainingFailed(
-                    f"the first training of chain {names} did not stay finite in {1 + ATTEMPTS} attempts, each from "
-                    "another initialisation. Lower the optimiser's rate, scale the inputs, or widen the noise; "
-                    "members that were finished before are kept in the store."
+                    f"the first training of {names} did not stay finite in {1 + ATTEMPTS} attempts, each from "
+                    "another initialisation. Lower the optimiser's rate, scale the inputs, or widen the noise."
                 )
             attempts = attempts + failed.astype(np.uint32)
 
 
 def _report_end(posterior: Posterior, plan: Plan) -> None:
     if posterior.diverged:
-        warnings.warn(
+        warn(
             f"{posterior.diverged} of {len(posterior.infos)} members did not stay finite and are left out of iteration "
             "and prediction, which is a selection; a lower rate in `then` usually mends it",
             DivergedWarning,
-            stacklevel=3,
         )
     if not posterior.complete:
-        warnings.warn(
-            f"the run was interrupted with {len(posterior.infos)} of {plan.total} members done",
-            InterruptedWarning,
-            stacklevel=3,
-        )
+        warn(f"the run was interrupted with {len(posterior.infos)} of {plan.total} members done", InterruptedWarning)

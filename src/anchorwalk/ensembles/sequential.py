@@ -1,11 +1,15 @@
 """Sequential anchored ensembles (paper, Algorithm 2): anchors that walk, trainings that go on."""
 
-from typing import Any
+from collections.abc import Sequence
+from os import PathLike
 
+from anchorwalk.ensembles.callbacks import Callback
 from anchorwalk.ensembles.plan import Plan
 from anchorwalk.ensembles.posterior import Posterior
+from anchorwalk.ensembles.runners import Runner
 from anchorwalk.ensembles.sample import sample
 from anchorwalk.problem import Problem
+from anchorwalk.store import Store
 from anchorwalk.training import Training
 from anchorwalk.types import Key, Walk
 
@@ -18,7 +22,10 @@ def sequential_anchored_ensemble(
     first: Training,
     then: Training,
     walk: Walk | None = None,
-    **options: Any,
+    runner: str | Runner = "auto",
+    store: Store | str | PathLike[str] | None = None,
+    callbacks: Sequence[Callback] | None = None,
+    perturb_targets: bool = False,
 ) -> Posterior:
     """Train `chains` chains of `members` networks, each network from the optimum of the one before.
 
@@ -30,7 +37,10 @@ def sequential_anchored_ensemble(
         first: The long training of each chain's first member.
         then: The short training of each later one.
         walk: How the anchors walk; `GuidedWalk(step_size=0.1)` unless given.
-        **options: `runner`, `store`, `callbacks`, `perturb_targets` of `sample`.
+        runner: As in `sample`.
+        store: As in `sample`.
+        callbacks: As in `sample`.
+        perturb_targets: As in `sample`.
 
     Example:
         >>> import anchorwalk as aw, jax, jax.numpy as jnp
@@ -41,4 +51,5 @@ def sequential_anchored_ensemble(
         >>> len(aw.sequential_anchored_ensemble(jax.random.key(0), problem, 2, 5, long, short, callbacks=[]))
         10
     """
-    return sample(key, problem, Plan(chains, members, first, then), walk=walk, **options)
+    plan = Plan(chains, members, first, then)
+    return sample(key, problem, plan, walk, runner, store, callbacks, perturb_targets)

@@ -4,7 +4,6 @@ Probabilities are averaged, never logits. Sums over members are taken in float64
 """
 
 import math
-import warnings
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +11,7 @@ import jax
 import numpy as np
 
 from anchorwalk import checks
-from anchorwalk.errors import NotFiniteWarning
+from anchorwalk.errors import NotFiniteWarning, warn
 from anchorwalk.likelihoods import ClassLikelihood, Likelihood, OrderedLikelihood
 from anchorwalk.prediction.passes import Passes
 from anchorwalk.types import Array, Key
@@ -56,6 +55,9 @@ class Prediction:
         self.aleatoric = variance / passes.count
         self.epistemic = spread / passes.count
         self._report_not_finite()
+
+    def __repr__(self) -> str:
+        return f"Prediction({self._passes.rows} rows, {self._passes.count} members, {self._likelihood!r})"
 
     @property
     def variance(self) -> HostArray:
@@ -191,11 +193,10 @@ class Prediction:
     def _report_not_finite(self) -> None:
         bad = ~np.isfinite(self.variance).reshape(self._passes.rows, -1).all(axis=1)
         if bad.any():
-            warnings.warn(
+            warn(
                 f"predictions of {int(bad.sum())} of {bad.size} rows are not finite, the first at row "
                 f"{int(np.argmax(bad))}: the networks' outputs are too large there",
                 NotFiniteWarning,
-                stacklevel=4,
             )
 
     def _narrow(

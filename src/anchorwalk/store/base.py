@@ -1,7 +1,7 @@
 """What a store is: a place that takes finished rounds and gives members and chain states back."""
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -28,6 +28,7 @@ class Round(NamedTuple):
     states: ChainState
 
 
+@runtime_checkable
 class Store(Protocol):
     """Keeps the members of one run."""
 
@@ -74,7 +75,7 @@ def check_same(stored: Header, given: Header, where: str) -> None:
     if differing:
         details = "; ".join(f"{name} was {stored[name]}, is {given[name]}" for name in differing)
         remedy = "Repeat the arguments of the stored run, or choose another store."
-        given_run = f"{where} with a run whose {', '.join(differing)} differ ({details})"
+        given_run = f"{where} with a run of other arguments: {details}"
         checks.reject("store", given_run, "the same run", remedy)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save
 
 from anchorwalk import checks, tree
@@ -43,12 +43,11 @@ class DiskStore:
     def __init__(self, folder: str | PathLike[str]) -> None:
         self.folder = Path(folder)
         if self.folder.exists() and not self.folder.is_dir():
-            checks.reject("store", f"the file {self.folder}", "a folder", "Choose another name.")
+            checks.reject("store", f"the file {str(self.folder)!r}", "a folder", "Choose another name.")
         foreign = self.folder.is_dir() and not self._manifest.exists() and any(self.folder.iterdir())
         if foreign:
-            checks.reject(
-                "store", f"{self.folder} with other files in it", "a run or an empty folder", "Choose another."
-            )
+            given = f"{str(self.folder)!r} with other files in it"
+            checks.reject("store", given, "a run or an empty folder", "Choose another folder.")
         self._like: Any = None
         self._infos: dict[tuple[int, int], MemberInfo] = {}
         self._places: dict[tuple[int, int], tuple[Path, int]] = {}
@@ -83,10 +82,19 @@ class DiskStore:
         check_same(stored, header, f"the folder {self.folder}")
         merged = {**stored, **header}
         if merged != stored:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                checks.reject(
+                    "store", f"{str(self.folder)!r} ({error.strerror})", "a folder to write to", "Choose another."
+                )
             _write(self._manifest, json.dumps({"format": FORMAT, "header": merged}, indent=2).encode())
         for path in sorted(self.folder.glob("round-*.safetensors")):
             self._read_infos(path)
+        for chain, index in self._places:
+            if index and (chain, index - 1) not in self._places:
+                given = f"{str(self.folder)!r} without member {index - 1} of chain {chain}, but with the next"
+                checks.reject("store", given, "every round", "Bring the missing file back, or start in another folder.")
 
     def commit(self, round_: Round) -> None:
         """Take a finished round; when this returns, it is on disk."""
@@ -120,12 +128,18 @@ class DiskStore:
             if chain in chains:
                 state: ChainState = tree.lane(_rebuild(load_file(path), self._like), chains.index(chain))
                 return state
-        return checks.reject("store", f"no state of chain {chain} in {self.folder}", "a whole run", "Start a new one.")
+        given = f"{str(self.folder)!r} without the state of chain {chain} after member {index}"
+        remedy = "Is another process writing to this folder? Else bring the file back, or start in another folder."
+        return checks.reject("store", given, "a whole run", remedy)
 
     def _read_infos(self, path: Path) -> None:
-        with safe_open(path, framework="numpy") as file:
-            chains, index = json.loads(file.metadata()["chains"]), int(file.metadata()["index"])
-            fields = [file.get_tensor(f"info/{name}") for name in MemberInfo._fields]
+        try:
+            with safe_open(path, framework="numpy") as file:
+                chains, index = json.loads(file.metadata()["chains"]), int(file.metadata()["index"])
+                fields = [file.get_tensor(f"info/{name}") for name in MemberInfo._fields]
+        except SafetensorError as error:
+            remedy = "Bring the file back from a copy, or remove it and all later rounds of its chains."
+            checks.reject("store", f"the damaged file {str(path)!r} ({error})", "a whole file", remedy)
         for lane, chain in enumerate(chains):
             self._places[chain, index] = (path, lane)
             self._infos[chain, index] = to_info(MemberInfo(*(field[lane] for field in fields)))

@@ -42,7 +42,7 @@ class Training:
         if isinstance(self.optimizer, optax.GradientTransformation):
             object.__setattr__(self, "optimizer", Bare(self.optimizer))
         if not isinstance(self.optimizer, Adam | SGD | Bare):
-            remedy = "Pass Adam(rate), SGD(rate) or an optax optimiser."
+            remedy = "Pass Adam(rate), SGD(rate) or an optax optimiser such as optax.adam(rate), with brackets."
             checks.reject("Training(optimizer=)", repr(self.optimizer), "an optimiser", remedy)
         object.__setattr__(self, "epochs", checks.count("Training(epochs=)", self.epochs))
         object.__setattr__(self, "batch_size", checks.count("Training(batch_size=)", self.batch_size))

@@ -2,6 +2,7 @@
 
 from anchorwalk.walks import diagnostics
 from anchorwalk.walks.autoregressive import Autoregressive
+from anchorwalk.walks.door import check_walk
 from anchorwalk.walks.guided_walk import GuidedWalk
 from anchorwalk.walks.hmc import Hamiltonian
 from anchorwalk.walks.iid import Independent
@@ -15,5 +16,6 @@ __all__ = [
     "Independent",
     "RandomWalk",
     "Rotation",
+    "check_walk",
     "diagnostics",
 ]
