@@ -72,7 +72,7 @@ def test_folders_that_cannot_be_right_are_refused(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(InvalidInput, match=r"with other files in it, expected a run or an empty folder"):
         run(tmp_path)
-    with pytest.raises(InvalidInput, match=r"store: got the file .*notes.txt, expected a folder"):
+    with pytest.raises(InvalidInput, match=r"store: got the file '.*notes.txt', expected a folder"):
         run(tmp_path / "notes.txt")
     folder = tmp_path / "run"
     run(folder, small_plan(chains=1, members=1))
