@@ -10,6 +10,9 @@ from anchorwalk.problem import Problem
 from anchorwalk.types import Key, Walk
 from anchorwalk.walks import GuidedWalk, check_walk, diagnostics
 
+DEFAULT_WALK = GuidedWalk(step_size=0.1)
+"""The walk that is taken where none is given."""
+
 
 @dataclass(frozen=True)
 class Description:
@@ -73,7 +76,7 @@ def describe(problem: Problem, plan: Plan, walk: Walk | None = None) -> Descript
         402
     """
     problem = training_problem(jax.random.key(0), problem, plan)
-    walk = check_walk(GuidedWalk(step_size=0.1) if walk is None else walk)
+    walk = check_walk(DEFAULT_WALK if walk is None else walk)
     summary = diagnostics.summarize(walk, plan.members, plan.chains)
     like = problem.params_like
     later = 0 if plan.then is None else (plan.members - 1) * plan.then.steps(problem.n)

@@ -11,7 +11,7 @@ import numpy as np
 from anchorwalk import checks, tree
 from anchorwalk.ensembles.callbacks import Callback, Progress, Report, RunCallback
 from anchorwalk.ensembles.chain import HOLD_BACK, Options, Recipe, state_like
-from anchorwalk.ensembles.describe import training_problem
+from anchorwalk.ensembles.describe import DEFAULT_WALK, training_problem
 from anchorwalk.ensembles.interrupt import Interrupt
 from anchorwalk.ensembles.plan import Plan
 from anchorwalk.ensembles.posterior import Posterior
@@ -19,9 +19,9 @@ from anchorwalk.ensembles.runners import Lanes, Runner, parse
 from anchorwalk.errors import DivergedWarning, InterruptedWarning, Status, TrainingFailed, warn
 from anchorwalk.likelihoods import NormalLikelihood
 from anchorwalk.problem import Problem
-from anchorwalk.store import DiskStore, MemoryStore, Round, Store, fingerprint
+from anchorwalk.store import DiskStore, MemoryStore, Round, Store, fingerprint, member_at
 from anchorwalk.types import ChainState, Key, Member, Walk
-from anchorwalk.walks import GuidedWalk, check_walk
+from anchorwalk.walks import check_walk
 
 ATTEMPTS = 3
 """How often a chain whose first training diverged is initialised anew."""
@@ -75,7 +75,7 @@ def sample(
     """
     checks.key("key", key)
     problem = training_problem(jax.random.fold_in(key, HOLD_BACK), problem, plan)
-    walk = check_walk(GuidedWalk(step_size=0.1) if walk is None else walk)
+    walk = check_walk(DEFAULT_WALK if walk is None else walk)
     if perturb_targets and not isinstance(problem.likelihood, NormalLikelihood):
         given = f"True with {type(problem.likelihood).__name__}()"
         checks.reject("perturb_targets", given, "a normal likelihood", "Set perturb_targets=False.")
@@ -211,7 +211,7 @@ class _Run:
         self.store.commit(Round(block, index, host_members, host_states))
         for chain in block:
             self.done[chain] = index + 1
-        return [self.store.member(chain, index) for chain in block]
+        return [member_at(host_members, lane) for lane in range(len(block))]
 
     def _start(self, chains: Lanes) -> tuple[ChainState, Member]:
         """The first members; a chain whose training diverges is initialised anew, its anchor kept."""

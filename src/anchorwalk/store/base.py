@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from anchorwalk import checks
+from anchorwalk import checks, tree
 from anchorwalk.types import ChainState, Member, MemberInfo
 
 Header = Mapping[str, str]
@@ -79,6 +79,11 @@ def check_same(stored: Header, given: Header, where: str) -> None:
         checks.reject("store", given_run, "the same run", remedy)
 
 
-def to_info(arrays: MemberInfo) -> MemberInfo:
-    """One member's info as plain numbers."""
-    return MemberInfo(*(np.asarray(value).item() for value in arrays))
+def info_at(infos: MemberInfo, lane: int) -> MemberInfo:
+    """One member's info from stacked ones, as plain numbers."""
+    return MemberInfo(*(np.asarray(value[lane]).item() for value in infos))  # type: ignore[index]
+
+
+def member_at(members: Member, lane: int) -> Member:
+    """One member from stacked ones."""
+    return Member(tree.lane(members.params, lane), members.losses[lane], info_at(members.info, lane))

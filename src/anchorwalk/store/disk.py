@@ -8,6 +8,7 @@ the newest round has its state.
 
 import json
 import os
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save
 
 from anchorwalk import checks, tree
-from anchorwalk.store.base import Header, Round, check_same, to_info
+from anchorwalk.store.base import Header, Round, check_same, info_at, member_at
 from anchorwalk.types import ChainState, Member, MemberInfo
 
 FORMAT = 1
@@ -104,7 +105,7 @@ class DiskStore:
         _write(state, save(_named(round_.states), about))
         path = self.folder / f"round-{name}"
         _write(path, save(_named(round_.members), about))
-        self._read_infos(path)
+        self._remember(path, round_.chains, round_.index, round_.members.info)
         for old in self.folder.glob("state-*.safetensors"):
             if old != state and set(_chains(old)) <= set(round_.chains):
                 old.unlink()
@@ -117,8 +118,7 @@ class DiskStore:
         """One member, read from its file."""
         path, lane = self._places[chain, index]
         like = Member(self._like.params, 0, MemberInfo(*range(len(MemberInfo._fields))))
-        params, losses, info = tree.lane(_rebuild(load_file(path), like), lane)
-        return Member(params, losses, to_info(info))
+        return member_at(_rebuild(load_file(path), like), lane)
 
     def state(self, chain: int) -> ChainState:
         """The state of a chain after its last finished member."""
@@ -136,13 +136,16 @@ class DiskStore:
         try:
             with safe_open(path, framework="numpy") as file:
                 chains, index = json.loads(file.metadata()["chains"]), int(file.metadata()["index"])
-                fields = [file.get_tensor(f"info/{name}") for name in MemberInfo._fields]
+                infos = MemberInfo(*(file.get_tensor(f"info/{name}") for name in MemberInfo._fields))
         except SafetensorError as error:
             remedy = "Bring the file back from a copy, or remove it and all later rounds of its chains."
             checks.reject("store", f"the damaged file {str(path)!r} ({error})", "a whole file", remedy)
+        self._remember(path, chains, index, infos)
+
+    def _remember(self, path: Path, chains: Sequence[int], index: int, infos: MemberInfo) -> None:
         for lane, chain in enumerate(chains):
             self._places[chain, index] = (path, lane)
-            self._infos[chain, index] = to_info(MemberInfo(*(field[lane] for field in fields)))
+            self._infos[chain, index] = info_at(infos, lane)
 
 
 def _named(value: Any) -> dict[str, np.ndarray[Any, Any]]:

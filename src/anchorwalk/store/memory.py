@@ -1,7 +1,7 @@
 """Members in memory, behind the interface of every store."""
 
 from anchorwalk import tree
-from anchorwalk.store.base import Header, Round, check_same, to_info
+from anchorwalk.store.base import Header, Round, check_same, info_at, member_at
 from anchorwalk.types import ChainState, Member, MemberInfo
 
 
@@ -40,13 +40,12 @@ class MemoryStore:
 
     def infos(self) -> list[MemberInfo]:
         """Everything known of all members so far, in the order (chain, member)."""
-        return [self.member(*place).info for place in sorted(self._rounds)]
+        in_order = (self._rounds[place] for place in sorted(self._rounds))
+        return [info_at(members.info, lane) for members, lane in in_order]
 
     def member(self, chain: int, index: int) -> Member:
         """One member."""
-        members, lane = self._rounds[chain, index]
-        params, losses, info = tree.lane(members, lane)
-        return Member(params, losses, to_info(info))
+        return member_at(*self._rounds[chain, index])
 
     def state(self, chain: int) -> ChainState:
         """The state of a chain after its last finished member."""

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import optax
 
 from anchorwalk import tree
-from anchorwalk.objective import Batch, anchored_loss, validation_loss
+from anchorwalk.objective import Batch, anchored_loss, in_order, validation_loss
 from anchorwalk.problem import Problem
 from anchorwalk.training.settings import Training
 from anchorwalk.types import Array, Key, Params
@@ -21,12 +21,10 @@ class _Best(NamedTuple):
 def shuffled(key: Key, n: int, batch_size: int) -> Batch:
     """One epoch: every row once, in random order, as a stack of batches.
 
-    The last batch is filled up with real rows that do not count.
+    The last batch is filled up with a real row that does not count.
     """
-    steps = -(-n // batch_size)
-    order = jax.random.permutation(key, n)
-    position = jnp.arange(steps * batch_size).reshape(steps, batch_size)
-    return Batch(order[position % n], position < n)
+    batches = in_order(n, batch_size)
+    return batches._replace(indices=jax.random.permutation(key, n)[batches.indices])
 
 
 def train(
