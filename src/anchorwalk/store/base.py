@@ -81,7 +81,7 @@ def check_same(stored: Header, given: Header, where: str) -> None:
 
 def info_at(infos: MemberInfo, lane: int) -> MemberInfo:
     """One member's info from stacked ones, as plain numbers."""
-    return MemberInfo(*(np.asarray(value[lane]).item() for value in infos))  # type: ignore[index]
+    return MemberInfo(*(np.asarray(value)[lane].item() for value in infos))
 
 
 def member_at(members: Member, lane: int) -> Member:
