@@ -1,5 +1,27 @@
-"""How good predictions are, given the truth."""
+"""How good predictions are, given the truth, and how far those of two posteriors are from each other."""
 
-from anchorwalk.metrics.regression import coverage, negative_log_likelihood, rmse
+from anchorwalk.metrics.classification import accuracy, brier, expected_calibration_error, log_loss
+from anchorwalk.metrics.posterior import (
+    agreement,
+    pointwise_wasserstein,
+    total_variation,
+    wasserstein1,
+    wasserstein2,
+)
+from anchorwalk.metrics.regression import coverage, crps, negative_log_likelihood, rmse
 
-__all__ = ["coverage", "negative_log_likelihood", "rmse"]
+__all__ = [
+    "accuracy",
+    "agreement",
+    "brier",
+    "coverage",
+    "crps",
+    "expected_calibration_error",
+    "log_loss",
+    "negative_log_likelihood",
+    "pointwise_wasserstein",
+    "rmse",
+    "total_variation",
+    "wasserstein1",
+    "wasserstein2",
+]
