@@ -1,5 +1,25 @@
-"""Small data that comes with the package."""
+"""Data of the paper's experiments: small tables come with the package, the others are found or downloaded."""
 
-from anchorwalk.datasets.energy import Table, energy, gap_split
+from anchorwalk.datasets.cifar10 import cifar10
+from anchorwalk.datasets.cifar10c import Corrupted, cifar10c
+from anchorwalk.datasets.dermamnist import dermamnist
+from anchorwalk.datasets.energy import Table, energy, energy_gap, gap_split
+from anchorwalk.datasets.images import Images
+from anchorwalk.datasets.imdb import Reviews, imdb
+from anchorwalk.datasets.source import DataDamaged, DataMissing
 
-__all__ = ["Table", "energy", "gap_split"]
+__all__ = [
+    "Corrupted",
+    "DataDamaged",
+    "DataMissing",
+    "Images",
+    "Reviews",
+    "Table",
+    "cifar10",
+    "cifar10c",
+    "dermamnist",
+    "energy",
+    "energy_gap",
+    "gap_split",
+    "imdb",
+]
