@@ -1,5 +1,10 @@
 """Networks as (init, apply) pairs (paper, Table 3)."""
 
-from anchorwalk.networks.mlp import Network, mlp
+from anchorwalk.networks.alexnet import alexnet
+from anchorwalk.networks.cnn_lstm import cnn_lstm
+from anchorwalk.networks.lenet import lenet5
+from anchorwalk.networks.mlp import mlp
+from anchorwalk.networks.network import Network
+from anchorwalk.networks.resnet20 import resnet20
 
-__all__ = ["Network", "mlp"]
+__all__ = ["Network", "alexnet", "cnn_lstm", "lenet5", "mlp", "resnet20"]

@@ -2,20 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from anchorwalk import checks
-from anchorwalk.types import Apply, Array, Init, Key
-
-
-class Network(NamedTuple):
-    """A network as a pair of functions."""
-
-    init: Init
-    apply: Apply
+from anchorwalk.networks.network import Network
+from anchorwalk.types import Array, Key
 
 
 def mlp(
