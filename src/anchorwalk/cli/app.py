@@ -9,9 +9,10 @@ from rich.console import Console
 from rich.table import Table
 
 import anchorwalk
+from anchorwalk.cli import benchmark, reference
+from anchorwalk.cli.errors import shown
 from anchorwalk.datasets import energy
 from anchorwalk.demo import BUDGET, GAP, Result, draw, run
-from anchorwalk.errors import AnchorwalkError
 
 app = typer.Typer(
     help="Anchored and sequential anchored ensembles: honest uncertainty from neural networks.",
@@ -19,6 +20,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(benchmark.app, name="benchmark")
+app.command()(reference.reference)
 
 
 def _show_version(wanted: bool) -> None:
@@ -47,11 +50,8 @@ def demo(
 ) -> None:
     """Compare an anchored with a sequential anchored ensemble on the energy data, at the same budget."""
     console = Console()
-    try:
+    with shown(console):
         results = run(out, budget, seed, gap, tell=console.print)
-    except (AnchorwalkError, OSError) as error:
-        console.print(str(error), style="red", markup=False)
-        raise typer.Exit(2) from None
     console.print(_table(results, gap))
     written = [*(result.run for result in results), out / "scores.json"]
     if find_spec("matplotlib"):

@@ -25,13 +25,15 @@ from anchorwalk.types import Key, Params, WalkInfo, WalkState
 
 @tree.node()
 @dataclass(frozen=True)
-class _AtMean:
+class AtMean:
     """Stays at the prior's mean. No walk over the prior: it fills that place for methods without anchors."""
 
     def init(self, key: Key, like: Params) -> WalkState:
+        """At the mean."""
         return WalkState(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like), ())
 
     def step(self, key: Key, state: WalkState) -> tuple[WalkState, WalkInfo]:
+        """Nowhere else."""
         return state, WalkInfo(jnp.ones(()))
 
 
@@ -64,7 +66,7 @@ def deep_ensemble(
         4
     """
     plan = Plan(chains=checks.count("members", members), members=1, first=training)
-    return sample(key, problem, plan, _AtMean(), runner, store, callbacks)
+    return sample(key, problem, plan, AtMean(), runner, store, callbacks)
 
 
 def map_estimate(

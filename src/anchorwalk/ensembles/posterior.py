@@ -1,6 +1,6 @@
 """What a run leaves: approximate samples of the posterior p(θ | D)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,6 +82,15 @@ class Posterior:
         """
         every = checks.count("thin(every=)", every)
         kept = tuple(info for info in self.infos if info.index % every == 0)  # type: ignore[operator]
+        return Posterior(self._store, self._apply, self._likelihood, kept, self.settings, self.complete)
+
+    def select(self, chains: Collection[int]) -> "Posterior":
+        """The members of some chains; they keep their numbers.
+
+        Args:
+            chains: Numbers of chains, from 0.
+        """
+        kept = tuple(info for info in self.infos if info.chain in chains)
         return Posterior(self._store, self._apply, self._likelihood, kept, self.settings, self.complete)
 
     def predict(self, x: Inputs, batch_size: int = 1000) -> Prediction:

@@ -7,7 +7,6 @@ the newest round has its state.
 """
 
 import json
-import os
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
@@ -18,7 +17,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save
 
-from anchorwalk import checks, tree
+from anchorwalk import checks, files, tree
 from anchorwalk.store.base import Header, Round, check_same, info_at, member_at
 from anchorwalk.types import ChainState, Member, MemberInfo
 
@@ -89,7 +88,7 @@ class DiskStore:
                 checks.reject(
                     "store", f"{str(self.folder)!r} ({error.strerror})", "a folder to write to", "Choose another."
                 )
-            _write(self._manifest, json.dumps({"format": FORMAT, "header": merged}, indent=2).encode())
+            files.write(self._manifest, json.dumps({"format": FORMAT, "header": merged}, indent=2).encode())
         for path in sorted(self.folder.glob("round-*.safetensors")):
             self._read_infos(path)
         for chain, index in self._places:
@@ -102,9 +101,9 @@ class DiskStore:
         name = f"{round_.index:06d}-{round_.chains[0]:06d}.safetensors"
         state = self.folder / f"state-{name}"
         about = {"chains": json.dumps(round_.chains), "index": str(round_.index)}
-        _write(state, save(_named(round_.states), about))
+        files.write(state, save(_named(round_.states), about))
         path = self.folder / f"round-{name}"
-        _write(path, save(_named(round_.members), about))
+        files.write(path, save(_named(round_.members), about))
         self._remember(path, round_.chains, round_.index, round_.members.info)
         for old in self.folder.glob("state-*.safetensors"):
             if old != state and set(_chains(old)) <= set(round_.chains):
@@ -160,18 +159,3 @@ def _chains(path: Path) -> list[int]:
     with safe_open(path, framework="numpy") as file:
         chains: list[int] = json.loads(file.metadata()["chains"])
     return chains
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file that is there whole or not at all, also after a crash."""
-    temporary = path.with_name(path.name + ".tmp")
-    with open(temporary, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

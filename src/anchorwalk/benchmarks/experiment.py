@@ -1,0 +1,147 @@
+"""Runs of a method on a task, scored and recorded one by one."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from anchorwalk import checks
+from anchorwalk.benchmarks import records
+from anchorwalk.benchmarks.methods import METHODS, Method
+from anchorwalk.benchmarks.scores import score
+from anchorwalk.benchmarks.tasks import TASKS, Case, Variant
+from anchorwalk.store import fingerprint
+
+BUDGETS = (200, 500, 1000, 10_000)
+"""The paper's budgets, in epochs."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to run: R runs of a method on a case at a budget.
+
+    Args:
+        method: A name of METHODS.
+        budget: Epochs.
+        runs: How many.
+        seed: Run r has the key fold_in(key(seed), r).
+        protocol: "argmin" or "authors".
+        results: Folder of the records.
+        save_predictions: Whether the predictions are kept beside each record.
+        members: Folder in which runs by themselves keep their members until they are recorded.
+        command: The command that asked for it, for the record.
+    """
+
+    method: str
+    budget: int
+    runs: int
+    seed: int = 0
+    protocol: str = "argmin"
+    results: Path = Path("results")
+    save_predictions: bool = False
+    members: Path = Path("runs/benchmark")
+    command: str = ""
+
+
+def open_case(task: str, variant: Variant, protocol: str = "argmin") -> Case:
+    """The case of a task by name.
+
+    Raises:
+        InvalidInput: An unknown name, or options that do not fit it.
+    """
+    checks.choice("task", task, tuple(TASKS))
+    return TASKS[task].case(variant, protocol)
+
+
+def run(
+    case: Case,
+    request: Request,
+    done: Callable[[str, dict[str, Any]], None] = lambda name, record: None,
+    quiet: bool = False,
+) -> int:
+    """Make the runs that are not recorded yet.
+
+    Args:
+        case: What to fit.
+        request: How often, and with what.
+        done: Called with the name and the record of each run when it is recorded.
+        quiet: No progress bars.
+
+    Returns:
+        How many runs were made now.
+
+    Raises:
+        InvalidInput: An unknown method, a budget without a plan, or counts out of range.
+    """
+    checks.choice("method", request.method, tuple(METHODS))
+    checks.count("runs", request.runs)
+    checks.count("seed", request.seed, least=0)
+    method = METHODS[request.method]
+    about = _about(case, request, method)  # refuses a budget without a plan before anything is written
+    try:
+        request.results.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        checks.reject(
+            "results", f"{str(request.results)!r} ({error.strerror})", "a folder to write to", "Choose another."
+        )
+    names = {r: _name(case, request, r) for r in range(request.runs)}
+    missing = [r for r, name in names.items() if not records.there(request.results, name, request.save_predictions)]
+    together = method.together(case, request.budget)
+    root = jax.random.key(request.seed)
+    for start in range(0, len(missing), together):
+        block = missing[start : start + together]
+        keys = [jax.random.fold_in(root, r) for r in block]
+        folder = request.members / names[block[0]] if together == 1 else None
+        began = time.perf_counter()
+        seconds: float | None = None
+        for r, posterior in zip(block, method.run(keys, case, request.budget, folder, quiet), strict=True):
+            if seconds is None:  # runs side by side are all trained when the first one comes
+                seconds = (time.perf_counter() - began) / len(block)
+            if not posterior.complete:  # Ctrl-C: what a run by itself has trained is in its folder, to go on with
+                return start
+            scored = score(case, posterior)
+            record = {
+                **about,
+                "run": r,
+                "members": len(posterior),
+                "diverged": posterior.diverged,
+                "seconds": round(seconds, 3),
+                "side_by_side": len(block),
+                "scores": {name: float(f"{value:.6g}") for name, value in scored.scores.items()},
+            }
+            predictions = scored.predictions if request.save_predictions else None
+            records.write(request.results, names[r], record, predictions)
+            done(names[r], record)
+    return len(missing)
+
+
+def _name(case: Case, request: Request, r: int) -> str:
+    return records.name_of(case.label, request.method, request.budget, request.protocol, request.seed, r)
+
+
+def _about(case: Case, request: Request, method: Method) -> dict[str, Any]:
+    """What the records of a request share."""
+    reference = case.reference
+    return {
+        "kind": "benchmark",
+        "task": case.task,
+        "variant": case.variant.chosen,
+        "method": request.method,
+        "budget": request.budget,
+        "protocol": request.protocol,
+        "seed": request.seed,
+        "command": request.command,
+        **method.settings(case, request.budget),
+        "prior_variance": case.settings.prior_variance,
+        "train_rows": case.problem.n,
+        "test_rows": len(case.y_test),
+        "data_hash": fingerprint.of_tree((case.problem.data, case.x_test, case.y_test)),
+        "reference": None
+        if reference is None
+        else {"source": reference.source, "rows": reference.rows, "floor": reference.floor},
+        "notes": list(case.notes),
+        **records.surroundings(),
+    }

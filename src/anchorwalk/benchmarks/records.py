@@ -1,0 +1,88 @@
+"""Records of runs: one JSON file each, written once the run is scored."""
+
+import json
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from anchorwalk import checks, files
+
+FORMAT = 1
+
+
+def name_of(label: str, method: str, budget: int, protocol: str, seed: int, run: int) -> str:
+    """The name of a run's record, without its ending."""
+    marked = "" if protocol == "argmin" else f"-{protocol}"
+    return f"{label}-{method}-{budget}{marked}-seed{seed}-run{run:03d}"
+
+
+def write(folder: Path, name: str, record: dict[str, Any], predictions: dict[str, Any] | None = None) -> None:
+    """Write a record, and before it its predictions, so that a record never lacks them."""
+    if predictions is not None:
+        path = folder / f"{name}.predictions.npz"
+        temporary = folder / f".{name}.predictions.tmp.npz"
+        np.savez_compressed(temporary, **predictions)
+        os.replace(temporary, path)
+    files.write(folder / f"{name}.json", (json.dumps({"format": FORMAT, **record}, indent=1) + "\n").encode())
+
+
+def there(folder: Path, name: str, with_predictions: bool) -> bool:
+    """Whether a run is done."""
+    predictions = folder / f"{name}.predictions.npz"
+    return (folder / f"{name}.json").exists() and (predictions.exists() or not with_predictions)
+
+
+def read_all(folder: Path) -> list[dict[str, Any]]:
+    """All records of the benchmark in a folder, in the order of their names.
+
+    Raises:
+        InvalidInput: A record that cannot be read.
+    """
+    records = []
+    for path in sorted(folder.glob("*-run*.json")):
+        try:
+            record = json.loads(path.read_text())
+        except json.JSONDecodeError as error:
+            checks.reject(
+                str(path), f"text that is no JSON ({error})", "a record", "Remove the file; its run is redone."
+            )
+        if record.get("format") == FORMAT and record.get("kind") == "benchmark":
+            records.append(record)
+    return records
+
+
+def surroundings() -> dict[str, Any]:
+    """Where a run was made: versions, commit, device."""
+    from anchorwalk import __version__
+
+    device = jax.devices()[0]
+    return {
+        "version": __version__,
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "jax": jax.__version__,
+        "device": f"{device.platform}: {device.device_kind}",
+        "cores": os.cpu_count(),
+    }
+
+
+def _commit() -> str | None:
+    """The commit of the source tree that runs, with a + if files differ from it; None outside of one."""
+    here = Path(__file__).parent
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(["git", "-C", str(here), *arguments], capture_output=True, text=True, check=True).stdout
+
+    try:
+        tracked = git("ls-files", "--", str(Path(__file__))).strip()
+        if not tracked:
+            return None
+        changed = git("status", "--porcelain", "--untracked-files=no", "--", str(here.parent)).strip()
+        return git("rev-parse", "HEAD").strip() + ("+" if changed else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None

@@ -1,0 +1,268 @@
+"""The paper's Tables 1 and 2 from the records: ours beside the paper's, in Markdown and in LaTeX."""
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from anchorwalk.benchmarks.paper import BUDGETS, FIGURES, Figure
+from anchorwalk.benchmarks.tasks import TASKS, Variant
+
+SCORES = {"agreement": "Agreement", "total_variation": "Total variation", "w1": "W1", "w2": "W2"}
+"""Scores of the tables, by their names in records."""
+HIGHER_IS_BETTER = {"agreement"}
+NOT_COMPARABLE = (
+    "UCI-Gap is not comparable with the paper's figures: the reference posterior is our own, and the paper does not "
+    "say which gap it used. The paper calls its distance W2; the script that made it computes W1."
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A task, or a variant of it.
+
+    Attributes:
+        task: Its name.
+        variant: What was chosen.
+        title: As in the paper, with what was chosen.
+    """
+
+    task: str
+    variant: Variant
+    title: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Runs of one method on one row at one budget, of one score."""
+
+    values: tuple[float, ...]
+
+    @property
+    def figure(self) -> Figure:
+        """Median, and how far maximum and minimum are from it."""
+        median = statistics.median(self.values)
+        return Figure(median, max(self.values) - median, median - min(self.values))
+
+
+def rows_of(records: Sequence[dict[str, Any]]) -> list[Row]:
+    """Every task in the paper's order, with each variant that has a record."""
+    rows = []
+    for task in TASKS.values():
+        seen = [Variant(**record["variant"]) for record in records if record["task"] == task.name]
+        variants = sorted(set(seen), key=lambda variant: sorted(variant.chosen.items())) or [Variant()]
+        for variant in variants:
+            chosen = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in variant.chosen.items())
+            rows.append(Row(task.name, variant, f"{task.title} ({chosen})" if chosen else task.title))
+    return rows
+
+
+class Table:
+    """Cells by row, method, budget and score, for one protocol."""
+
+    def __init__(self, records: Sequence[dict[str, Any]], protocol: str = "argmin") -> None:
+        self.records = [record for record in records if record["protocol"] == protocol]
+        self.protocol = protocol
+        self.rows = rows_of(self.records)
+        self._values: dict[tuple[str, Variant, str, int, str], list[float]] = {}
+        self.floors: dict[tuple[str, Variant, str], float] = {}
+        for record in self.records:
+            variant = Variant(**record["variant"])
+            for score, value in record["scores"].items():
+                key = (record["task"], variant, record["method"], record["budget"], score)
+                self._values.setdefault(key, []).append(value)
+            for score, value in ((record["reference"] or {}).get("floor") or {}).items():
+                self.floors[record["task"], variant, score] = value
+
+    def cell(self, row: Row, method: str, budget: int, score: str) -> Cell | None:
+        """The runs of a cell; None where there are none."""
+        values = self._values.get((row.task, row.variant, method, budget, score))
+        return Cell(tuple(values)) if values else None
+
+    def methods(self, row: Row) -> list[str]:
+        """AE and SAE, and what else has runs on this row."""
+        others = {record["method"] for record in self.records if record["task"] == row.task}
+        return ["ae", "sae", *sorted(others - {"ae", "sae"})]
+
+    def better(self, row: Row, budget: int, score: str) -> str | None:
+        """Which of AE and SAE has the better median of ours; None where one of them is missing or they are equal."""
+        cells = {method: self.cell(row, method, budget, score) for method in ("ae", "sae")}
+        medians = {method: cell.figure.median for method, cell in cells.items() if cell is not None}
+        return _better(medians, score)
+
+    def scores(self, row: Row) -> tuple[str, ...]:
+        """The scores of a row: the paper's, and W2 beside W1."""
+        scores = TASKS[row.task].scores
+        return (*scores, "w2") if "w1" in scores else scores
+
+
+def _better(medians: dict[str, float], score: str) -> str | None:
+    rounded = {method: round(median, 3) for method, median in medians.items()}
+    if len(rounded) < 2 or len(set(rounded.values())) == 1:
+        return None
+    pick = max if score in HIGHER_IS_BETTER else min
+    return pick(rounded, key=lambda method: rounded[method])
+
+
+def paper_better(task: str, budget: int, score: str) -> str | None:
+    """Which of AE and SAE has the better median in the paper."""
+    figures = {method: FIGURES.get((task, method, budget, score)) for method in ("ae", "sae")}
+    return _better({method: figure.median for method, figure in figures.items() if figure}, score)
+
+
+def markdown(table: Table) -> str:
+    """Tables 1 and 2 in Markdown."""
+    lines = ["## Table 1: 1000 and 10,000 epochs", "", *_first_markdown(table), ""]
+    lines += ["## Table 2: all budgets", "", "Median, and the distance of the maximum and the minimum from it.", ""]
+    for score in SCORES:
+        rows = [row for row in table.rows if score in table.scores(row)]
+        lines += [f"### {SCORES[score]}", "", *_second_markdown(table, score, rows), ""]
+    lines += [NOT_COMPARABLE, "", _legend(table)]
+    return "\n".join(lines) + "\n"
+
+
+def _legend(table: Table) -> str:
+    made = len(table.records)
+    return (
+        f"From {made:,} records, protocol `{table.protocol}`. Bold: the better median of AE and SAE, ours and the "
+        "paper's each among themselves. n is the number of runs; a cell without a run is empty. "
+        "The floor is the distance between two halves of the reference posterior's own chains."
+    )
+
+
+def _ours(cell: Cell | None, bold: bool) -> str:
+    if cell is None:
+        return ""
+    text = f"{cell.figure.median:.3f}"
+    return f"**{text}**" if bold else text
+
+
+def _first_markdown(table: Table) -> Iterable[str]:
+    yield "| task | score | budget | AE | SAE | runs | AE, paper | SAE, paper | floor |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for row in table.rows:
+        for score in table.scores(row):
+            for budget in (1000, 10_000):
+                cells = {method: table.cell(row, method, budget, score) for method in ("ae", "sae")}
+                best = table.better(row, budget, score)
+                ours = [_ours(cells[method], best == method) for method in ("ae", "sae")]
+                counts = [str(len(cell.values)) if cell else "0" for cell in cells.values()]
+                papers = [_paper_median(row.task, method, budget, score) for method in ("ae", "sae")]
+                floor = table.floors.get((row.task, row.variant, score))
+                tail = "" if floor is None else f"{floor:.3f}"
+                runs = "" if counts == ["0", "0"] else " / ".join(counts)
+                yield f"| {' | '.join([row.title, SCORES[score], f'{budget:,}', *ours, runs, *papers, tail])} |"
+
+
+def _paper_median(task: str, method: str, budget: int, score: str) -> str:
+    figure = FIGURES.get((task, method, budget, score))
+    if figure is None:
+        return ""
+    text = f"{figure.median:.3f}"
+    return f"**{text}**" if paper_better(task, budget, score) == method else text
+
+
+def _second_markdown(table: Table, score: str, rows: Sequence[Row]) -> Iterable[str]:
+    yield f"| task | method | {' | '.join(f'{budget:,}' for budget in BUDGETS)} | floor |"
+    yield "|---|---|" + "---|" * (len(BUDGETS) + 1)
+    for row in rows:
+        floor = table.floors.get((row.task, row.variant, score))
+        for method in table.methods(row):
+            cells = [_full(table, row, method, budget, score) for budget in BUDGETS]
+            tail = "" if floor is None else f"{floor:.3f}"
+            yield f"| {row.title} | {method.upper()} | {' | '.join(cells)} | {tail} |"
+        for method in ("ae", "sae"):
+            figures = [FIGURES.get((row.task, method, budget, score)) for budget in BUDGETS]
+            if any(figures):
+                best = [paper_better(row.task, budget, score) == method for budget in BUDGETS]
+                cells = [_spread(figure, bold) for figure, bold in zip(figures, best, strict=True)]
+                yield f"| {row.title} | {method.upper()}, paper | {' | '.join(cells)} | |"
+
+
+def _full(table: Table, row: Row, method: str, budget: int, score: str) -> str:
+    cell = table.cell(row, method, budget, score)
+    if cell is None:
+        return ""
+    return f"{_spread(cell.figure, table.better(row, budget, score) == method)} (n={len(cell.values)})"
+
+
+def _spread(figure: Figure | None, bold: bool) -> str:
+    if figure is None:
+        return ""
+    text = f"**{figure.median:.3f}**" if bold else f"{figure.median:.3f}"
+    return f"{text} +{figure.above:.3f} -{figure.below:.3f}"
+
+
+def latex(table: Table) -> str:
+    """Tables 1 and 2 in LaTeX, in the paper's own form; the paper's figures in grey lines below ours."""
+    return "\n".join([*_first_latex(table), "", *_second_latex(table)]) + "\n"
+
+
+def _first_latex(table: Table) -> Iterable[str]:
+    columns = [(row, score) for row in table.rows for score in table.scores(row)]
+    short = {"agreement": "Ag.", "total_variation": "TV", "w1": "$W_1$", "w2": "$W_2$"}
+    yield "% Needs \\usepackage{multirow,xcolor,graphicx}"
+    yield f"\\begin{{tabular}}{{|c|c|{'c|' * len(columns)}}}"
+    heads = [f"\\multicolumn{{{len(table.scores(row))}}}{{c|}}{{{_escape(row.title)}}}" for row in table.rows]
+    yield f"\\cline{{3-{2 + len(columns)}}}"
+    yield f"\\multicolumn{{2}}{{c|}}{{}} & {' & '.join(heads)} \\\\"
+    yield f"\\multicolumn{{2}}{{c|}}{{}} & {' & '.join(short[score] for _, score in columns)} \\\\"
+    for budget in (1000, 10_000):
+        yield "\\hline"
+        for place, method in enumerate(("ae", "sae")):
+            head = f"\\multirow{{4}}*{{${budget:,}$ epochs}}" if place == 0 else ""
+            cells = []
+            for row, score in columns:
+                cell = table.cell(row, method, budget, score)
+                best = table.better(row, budget, score) == method
+                cells.append("" if cell is None else _math(cell.figure.median, best))
+            yield f"{head} & {method.upper()} & {' & '.join(cells)} \\\\"
+            papers = []
+            for row, score in columns:
+                figure = FIGURES.get((row.task, method, budget, score))
+                best = paper_better(row.task, budget, score) == method
+                papers.append("" if figure is None else f"\\textcolor{{gray}}{{{_math(figure.median, best)}}}")
+            yield f" & \\textcolor{{gray}}{{{method.upper()}, paper}} & {' & '.join(papers)} \\\\"
+    yield "\\hline"
+    yield "\\end{tabular}"
+
+
+def _second_latex(table: Table) -> Iterable[str]:
+    yield "\\begin{tabular}{|c|c|c|c|c|c|}"
+    for score in SCORES:
+        yield "\\hline"
+        yield f"{SCORES[score]} & budget & {' & '.join(f'${budget:,}$' for budget in BUDGETS)} \\\\"
+        for row in table.rows:
+            if score not in table.scores(row):
+                continue
+            yield "\\hline"
+            for method in table.methods(row):
+                cells = []
+                for budget in BUDGETS:
+                    cell = table.cell(row, method, budget, score)
+                    best = table.better(row, budget, score) == method
+                    cells.append("" if cell is None else f"{_deviations(cell.figure, best)} ({len(cell.values)})")
+                yield f"{_escape(row.title)} & {_escape(method.upper())} & {' & '.join(cells)} \\\\"
+            for method in ("ae", "sae"):
+                figures = [FIGURES.get((row.task, method, budget, score)) for budget in BUDGETS]
+                best_of = [paper_better(row.task, budget, score) == method for budget in BUDGETS]
+                if any(figures):
+                    texts = [_deviations(f, b) if f else "" for f, b in zip(figures, best_of, strict=True)]
+                    greys = [f"\\textcolor{{gray}}{{{text}}}" if text else "" for text in texts]
+                    yield f" & \\textcolor{{gray}}{{{method.upper()}, paper}} & {' & '.join(greys)} \\\\"
+    yield "\\hline"
+    yield "\\end{tabular}"
+    yield f"% {NOT_COMPARABLE}"
+
+
+def _math(value: float, bold: bool) -> str:
+    return f"$\\mathbf{{{value:.3f}}}$" if bold else f"${value:.3f}$"
+
+
+def _deviations(figure: Figure, bold: bool) -> str:
+    median = f"\\mathbf{{{figure.median:.3f}}}" if bold else f"{figure.median:.3f}"
+    return f"${median}^{{+{figure.above:.3f}}}_{{-{figure.below:.3f}}}$"
+
+
+def _escape(text: str) -> str:
+    return text.replace("_", "\\_").replace("%", "\\%")

@@ -1,0 +1,162 @@
+"""`anchorwalk benchmark`: the paper's experiments."""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markdown import Markdown
+
+from anchorwalk import checks, files
+from anchorwalk.benchmarks import BUDGETS, METHODS, TASKS, Request, Variant, open_case, records
+from anchorwalk.benchmarks import run as run_request
+from anchorwalk.benchmarks.tasks import PROTOCOLS
+from anchorwalk.cli.errors import shown
+
+app = typer.Typer(help="The paper's experiments: run them, tabulate them, draw them.", no_args_is_help=True)
+console = Console()
+
+TaskName = Annotated[str, typer.Argument(help=f"One of {', '.join(TASKS)}.")]
+Results = Annotated[Path, typer.Option("--results", help="Folder of the records.")]
+Split = Annotated[list[int] | None, typer.Option("--split", help="Gap of uci_gap, 0 to 7; may be given several times.")]
+Level = Annotated[int | None, typer.Option(help="Level of corruption of cifar10c, 1 to 5; the paper's is 4.")]
+PriorVariance = Annotated[float | None, typer.Option(help="Another prior variance than the task's own.")]
+Rows = Annotated[int | None, typer.Option(help="Train on the first so many rows only.")]
+TestRows = Annotated[int | None, typer.Option(help="Test on the first so many rows only.")]
+
+
+@app.command()
+def run(
+    task: TaskName,
+    method: Annotated[list[str], typer.Option(help=f"{', '.join(METHODS)}; may be given several times.")],
+    budget: Annotated[list[int], typer.Option(help="Epochs: 200, 500, 1000 or 10000; may be given several times.")],
+    runs: Annotated[int, typer.Option(help="Runs of each.")] = 1,
+    seed: Annotated[int, typer.Option(help="Decides everything that is random.")] = 0,
+    results: Results = Path("results"),
+    save_predictions: Annotated[bool, typer.Option(help="Keep the predictions beside each record.")] = False,
+    protocol: Annotated[
+        str, typer.Option(help="; ".join(f"{name}: {text}" for name, text in PROTOCOLS.items()))
+    ] = "argmin",
+    split: Split = None,
+    level: Level = None,
+    prior_variance: PriorVariance = None,
+    rows: Rows = None,
+    test_rows: TestRows = None,
+    members: Annotated[Path, typer.Option(help="Folder in which long runs keep their members.")] = Path(
+        "runs/benchmark"
+    ),
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bars.")] = False,
+) -> None:
+    """Train, score against truth and reference, and write a record for each run; goes on where it stopped."""
+    with shown(console):
+        for name in method:
+            checks.choice("--method", name, tuple(METHODS))
+        # A record's command shall be one that works elsewhere: without the path of this interpreter's script.
+        command = shlex.join(["anchorwalk", *sys.argv[1:]])
+        splits: list[int | None] = [*split] if split else [None]
+        for one in splits:
+            variant = Variant(one, level, prior_variance, rows, test_rows)
+            case = open_case(task, variant, protocol)
+            _introduce(case)
+            for epochs in budget:
+                for name in method:
+                    request = Request(name, epochs, runs, seed, protocol, results, save_predictions, members, command)
+                    made = run_request(case, request, _Teller(runs), quiet)
+                    told = f"{case.label} {name} {epochs}: {made} runs made, {runs - made} were there"
+                    console.print(told, markup=False, highlight=False)
+
+
+def _introduce(case: Any) -> None:
+    reference = case.reference
+    lines = [f"{case.label}: {case.problem.n:,} training rows, {len(case.y_test):,} test rows"]
+    if reference is None:
+        lines.append(
+            f"No reference posterior for {case.label}: scores against the truth only. For a published one, put "
+            f"hmc_{case.task}.npz with an array `probs` into the folder that ANCHORWALK_DATA names."
+        )
+    else:
+        floor = ", ".join(f"{name} {value:.4f}" for name, value in reference.floor.items())
+        lines.append(f"Reference: {reference.source}, {reference.rows:,} of the test rows")
+        lines.append(f"Its own halves differ by {floor}" if floor else "Its half-against-half distance is not known")
+    lines += [f"Note: {note}" for note in case.notes]
+    console.print(*lines, sep="\n", markup=False, highlight=False)
+
+
+class _Teller:
+    """Prints each record's scores, or every tenth where there are many."""
+
+    def __init__(self, runs: int) -> None:
+        self.every = 1 if runs <= 10 else 10
+
+    def __call__(self, name: str, record: dict[str, Any]) -> None:
+        if record["run"] % self.every:
+            return
+        floor = (record["reference"] or {}).get("floor") or {}
+        parts = []
+        for score, value in record["scores"].items():
+            parts.append(f"{score} {value:.4g}" + (f" (floor {floor[score]:.4f})" if score in floor else ""))
+        console.print(f"{name}: {', '.join(parts)}", markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command()
+def table(
+    results: Results = Path("results"),
+    out: Annotated[Path, typer.Option(help="Folder for tables.md and tables.tex.")] = Path("runs/tables"),
+    protocol: Annotated[str, typer.Option(help=f"Runs of which protocol: {', '.join(PROTOCOLS)}.")] = "argmin",
+) -> None:
+    """The paper's Tables 1 and 2 from the records, ours beside the paper's."""
+    from anchorwalk.benchmarks.tables import Table, latex, markdown
+
+    with shown(console):
+        checks.choice("--protocol", protocol, tuple(PROTOCOLS))
+        if not results.is_dir():
+            checks.reject(
+                "--results", repr(str(results)), "a folder with records", "Make some: anchorwalk benchmark run."
+            )
+        content = Table(records.read_all(results), protocol)
+        text = markdown(content)
+        out.mkdir(parents=True, exist_ok=True)
+        files.write(out / "tables.md", text.encode())
+        files.write(out / "tables.tex", latex(content).encode())
+    console.print(Markdown(text))
+    console.print(f"Written: {out / 'tables.md'}, {out / 'tables.tex'}", markup=False, highlight=False)
+
+
+@app.command()
+def losses(
+    task: TaskName = "uci_gap",
+    seed: Annotated[int, typer.Option(help="Decides everything that is random.")] = 0,
+    out: Annotated[Path, typer.Option(help="The picture.")] = Path("runs/losses.png"),
+    split: Annotated[int | None, typer.Option(help="Gap of uci_gap, 0 to 7.")] = None,
+) -> None:
+    """The paper's Figure 1 from a real run: the losses of 21 SAE members in the epochs of 2 AE members."""
+    from anchorwalk.benchmarks import losses as figure
+
+    with shown(console):
+        case = open_case(task, Variant(split=split))
+        found = figure.run(case, seed)
+        figure.draw(found, out, f"{TASKS[task].title}: loss while training, {figure.FIRST_EPOCHS * 2} epochs each")
+    console.print(f"Written: {out}", markup=False, highlight=False)
+
+
+@app.command()
+def anchors(
+    out: Annotated[Path | None, typer.Option(help="A JSON file to write, for the record.")] = None,
+) -> None:
+    """What the anchors of the paper's plans are worth, for every task and budget; nothing is trained."""
+    from anchorwalk.benchmarks.anchors import markdown, worth
+
+    with shown(console):
+        found = worth(BUDGETS)
+        if out is not None:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            record = {
+                "kind": "anchors",
+                "command": "anchorwalk benchmark anchors",
+                "rows": [vars(row) for row in found],
+            }
+            files.write(out, (json.dumps(record, indent=1) + "\n").encode())
+    console.print(Markdown(markdown(found)))

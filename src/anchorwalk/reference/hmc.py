@@ -1,0 +1,261 @@
+"""A reference posterior: many chains of Hamiltonian Monte Carlo on a `Problem`, resumable.
+
+Each chain starts at a draw from the prior and a short descent, long before it fits the data well, so that the starts
+are more dispersed than the posterior. Windows of warm-up, each about twice as long as the last, take a chain's mass
+matrix from the Fisher information where the last window has been; nothing adapts after that.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from safetensors.numpy import load_file, save
+
+from anchorwalk import checks, files
+from anchorwalk.problem import Problem
+from anchorwalk.reference.density import log_density, params_of, prior_scale, widened
+from anchorwalk.reference.kernel import Geometry, geometry, mean_information, run_block, start_tuning
+from anchorwalk.store import fingerprint
+from anchorwalk.types import Array, Key, Params
+
+HostArray = np.ndarray[Any, Any]
+START_RATE = 0.01
+"""Adam's rate in the descent to a chain's start."""
+DENSE = 2000
+"""Parameters up to which a mass matrix is dense; above, it is diagonal."""
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """How much Hamiltonian Monte Carlo.
+
+    Args:
+        chains: Independent chains; an even number, so that halves can be compared.
+        descent: Full-batch Adam steps from a draw of the prior to a chain's start.
+        windows: Iterations of each window of warm-up, multiples of `block`.
+        draws: Draws kept of each chain.
+        thin: Iterations for each draw that is kept.
+        leapfrogs: Steps of a trajectory.
+        block: Iterations of one compiled call; a run is saved after each.
+
+    Example:
+        >>> from anchorwalk.reference.hmc import Sampler
+        >>> Sampler(chains=4).chains
+        4
+    """
+
+    chains: int = 8
+    descent: int = 500
+    windows: tuple[int, ...] = (50, 50, 100, 200, 400, 800, 1600, 400)
+    draws: int = 400
+    thin: int = 10
+    leapfrogs: int = 64
+    block: int = 50
+
+    def __post_init__(self) -> None:
+        for name in ("chains", "descent", "draws", "thin", "leapfrogs", "block"):
+            checks.count(f"Sampler({name}=)", getattr(self, name))
+        if self.chains % 2:
+            checks.reject("Sampler(chains=)", self.chains, "an even number", "Halves of the chains are compared.")
+        for iterations in (*self.windows, self.draws * self.thin):
+            if iterations % self.block:
+                given = f"{iterations} iterations with blocks of {self.block}"
+                checks.reject("Sampler", given, "windows and draws * thin in whole blocks", "Change block=.")
+        if self.block % self.thin:
+            checks.reject("Sampler(thin=)", self.thin, f"a divisor of the block, {self.block}", "Change thin=.")
+
+    def shortened(self, percent: int) -> "Sampler":
+        """The same with a part of the warm-up, in whole blocks.
+
+        Example:
+            >>> from anchorwalk.reference.hmc import Sampler
+            >>> sum(Sampler().shortened(50).windows)
+            1900
+        """
+        share = checks.count("percent", percent) / 100
+        windows = tuple(max(1, round(share * window / self.block)) * self.block for window in self.windows)
+        return replace(self, windows=windows)
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """What the chains left.
+
+    Attributes:
+        vectors: Parameters as vectors, shape (chains, draws, D), in float32.
+        starts: The chains' starts, shape (chains, D).
+        acceptance: Mean acceptance probability of each chain after warm-up.
+        divergent: Share of each chain's trajectories whose energy ran away.
+        step_size: Each chain's step size, in units of its own metric.
+    """
+
+    vectors: HostArray
+    starts: HostArray
+    acceptance: HostArray
+    divergent: HostArray
+    step_size: HostArray
+
+
+def hamiltonian(
+    key: Key,
+    problem: Problem,
+    sampler: Sampler,
+    folder: Path,
+    report: Callable[[str, int, int], None] = lambda stage, done, total: None,
+) -> Draws:
+    """Run the chains, or go on with a run that is in `folder`.
+
+    Args:
+        key: All randomness comes from it.
+        problem: Its data are used whole, in every gradient.
+        sampler: How much.
+        folder: Where the run is kept; a kill loses a block, in warm-up a window.
+        report: Told of progress: what is going on, and iterations of it done and in all.
+
+    Returns:
+        The draws after warm-up.
+
+    Raises:
+        InvalidInput: A folder that holds another run.
+    """
+    checks.key("key", key)
+    folder.mkdir(parents=True, exist_ok=True)
+    about = {
+        "key": fingerprint.of_key(key),
+        "data": fingerprint.of_tree(problem.data),
+        "prior": fingerprint.of_tree(problem.prior),
+        "sampler": json.dumps({**asdict(sampler), "draws": None}),  # more draws may be asked for later
+    }
+    _check_same(folder / "run.json", about)
+    with jax.enable_x64(True):
+        problem = widened(problem)
+        state = _warm_up(key, problem, sampler, folder, report)
+        return _sample(key, problem, sampler, folder, state, report)
+
+
+def member_params(problem: Problem, vector: HostArray) -> Params:
+    """The parameters of one draw, as the network takes them."""
+    return params_of(problem, jnp.asarray(vector))
+
+
+def _warm_up(key: Key, problem: Problem, sampler: Sampler, folder: Path, report: Any) -> dict[str, HostArray]:
+    dense = problem.size <= DENSE
+    saved = sorted(folder.glob("window-*.safetensors"))
+    if saved:
+        state = load_file(saved[-1])
+    else:
+        positions = _starts(jax.random.fold_in(key, 0), problem, sampler)
+        mass = _information(jax.random.fold_in(key, 1), problem, positions[:, None], dense)
+        state = {"starts": positions, "positions": positions, "mass": mass}
+        state["step_size"] = np.full(sampler.chains, 0.01)
+    first = 1 + int(saved[-1].stem.split("-")[1]) if saved else 0
+    total = sum(sampler.windows)
+    for window in range(first, len(sampler.windows)):
+        window_key = jax.random.fold_in(jax.random.fold_in(key, 2), window)
+        shape = _geometry(state["mass"])
+        tuning = start_tuning(jnp.asarray(state["step_size"]))
+        positions, mass = jnp.asarray(state["positions"]), 0.0
+        blocks = sampler.windows[window] // sampler.block
+        for block in range(blocks):
+            run_key, mass_key = jax.random.split(jax.random.fold_in(window_key, block))
+            result = _block(run_key, problem, positions, shape, tuning, True, sampler.block, sampler.leapfrogs)
+            tuning, positions = result.tuning, result.positions[:, -1]
+            mass = mass + np.asarray(_information(mass_key, problem, result.positions[:, ::10], dense)) / blocks
+            report("warm-up", sum(sampler.windows[:window]) + (block + 1) * sampler.block, total)
+        state = {
+            "starts": state["starts"],
+            "positions": np.asarray(positions),
+            # The last window only tunes the step size: its metric stays.
+            "mass": np.asarray(mass) if window < len(sampler.windows) - 1 else state["mass"],
+            "step_size": np.asarray(jnp.exp(tuning.log_step_size_avg)),
+        }
+        files.write(folder / f"window-{window:02d}.safetensors", save(_contiguous(state)))
+        (folder / f"window-{window - 1:02d}.safetensors").unlink(missing_ok=True)
+    return state
+
+
+def _sample(
+    key: Key, problem: Problem, sampler: Sampler, folder: Path, state: dict[str, HostArray], report: Any
+) -> Draws:
+    shape = _geometry(state["mass"])
+    step = jnp.log(jnp.asarray(state["step_size"]))
+    tuning = start_tuning(jnp.asarray(state["step_size"]))._replace(log_step_size_avg=step)
+    positions = jnp.asarray(state["positions"])
+    blocks = sampler.draws * sampler.thin // sampler.block
+    parts = []
+    for block in range(blocks):
+        path = folder / f"draws-{block:06d}.safetensors"
+        if path.exists():
+            part = load_file(path)
+        else:
+            block_key = jax.random.fold_in(jax.random.fold_in(key, 3), block)
+            result = _block(block_key, problem, positions, shape, tuning, False, sampler.block, sampler.leapfrogs)
+            part = {
+                "vectors": np.asarray(result.positions[:, sampler.thin - 1 :: sampler.thin], np.float32),
+                "positions": np.asarray(result.positions[:, -1]),
+                "log_density": np.asarray(result.log_density),
+                "acceptance": np.asarray(result.acceptance),
+                "divergent": np.asarray(result.divergent),
+            }
+            files.write(path, save(_contiguous(part)))
+        positions = jnp.asarray(part["positions"])
+        parts.append(part)
+        report("draws", (block + 1) * sampler.block, sampler.draws * sampler.thin)
+    return Draws(
+        vectors=np.concatenate([part["vectors"] for part in parts], axis=1),
+        starts=state["starts"],
+        acceptance=np.mean([part["acceptance"] for part in parts], axis=0),
+        divergent=np.mean([part["divergent"] for part in parts], axis=0),
+        step_size=state["step_size"],
+    )
+
+
+@partial(jax.jit, static_argnames="sampler")
+def _starts(key: Key, problem: Problem, sampler: Sampler) -> Array:
+    """A draw of the prior for each chain, then a short descent on the negative log-density."""
+    scale = prior_scale(problem)
+    mean = jax.tree.map(lambda m, leaf: jnp.broadcast_to(m, leaf.shape), problem.prior.mean, problem.params_like)
+    centre = jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(mean)])
+    vectors = centre + scale * jax.random.normal(key, (sampler.chains, scale.size), scale.dtype)
+    optimizer = optax.adam(START_RATE)
+    gradient = jax.vmap(jax.grad(lambda vector: -log_density(problem, vector) / problem.n))
+
+    def step(carry: tuple[Array, Any], _: None) -> tuple[tuple[Array, Any], None]:
+        vectors, state = carry
+        updates, state = optimizer.update(gradient(vectors), state)
+        return (vectors + updates, state), None
+
+    (vectors, _), _ = jax.lax.scan(step, (vectors, optimizer.init(vectors)), None, length=sampler.descent)
+    return vectors
+
+
+_block = jax.jit(run_block, static_argnames=("iterations", "leapfrogs"))
+_information = jax.jit(mean_information, static_argnames="dense")
+
+
+@jax.jit
+def _geometry(mass: Array) -> Geometry:
+    result: Geometry = jax.lax.map(geometry, mass)
+    return result
+
+
+def _contiguous(tensors: dict[str, Any]) -> dict[str, HostArray]:
+    return {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+
+
+def _check_same(path: Path, about: dict[str, str]) -> None:
+    if not path.exists():
+        files.write(path, json.dumps(about, indent=2).encode())
+        return
+    stored = json.loads(path.read_text())
+    other = [name for name in about if stored.get(name) != about[name]]
+    if other:
+        given = f"{str(path.parent)!r}, a run with another {' and '.join(other)}"
+        checks.reject("folder", given, "the same run, or none", "Choose another folder, or remove that one.")
