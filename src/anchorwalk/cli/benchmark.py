@@ -14,6 +14,7 @@ from anchorwalk import checks, files
 from anchorwalk.benchmarks import BUDGETS, METHODS, TASKS, Request, Variant, open_case, records
 from anchorwalk.benchmarks import run as run_request
 from anchorwalk.benchmarks.tasks import PROTOCOLS
+from anchorwalk.benchmarks.workers import Job, run_all
 from anchorwalk.cli.errors import shown
 
 app = typer.Typer(help="The paper's experiments: run them, tabulate them, draw them.", no_args_is_help=True)
@@ -48,6 +49,9 @@ def run(
     members: Annotated[Path, typer.Option(help="Folder in which long runs keep their members.")] = Path(
         "runs/benchmark"
     ),
+    workers: Annotated[
+        int, typer.Option(min=1, help="Processes of one core each, for networks as small as that of uci_gap.")
+    ] = 1,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bars.")] = False,
 ) -> None:
     """Train, score against truth and reference, and write a record for each run; goes on where it stopped."""
@@ -57,6 +61,7 @@ def run(
         # A record's command shall be one that works elsewhere: without the path of this interpreter's script.
         command = shlex.join(["anchorwalk", *sys.argv[1:]])
         splits: list[int | None] = [*split] if split else [None]
+        jobs: list[Job] = []
         for one in splits:
             variant = Variant(one, level, prior_variance, rows, test_rows)
             case = open_case(task, variant, protocol)
@@ -64,9 +69,18 @@ def run(
             for epochs in budget:
                 for name in method:
                     request = Request(name, epochs, runs, seed, protocol, results, save_predictions, members, command)
-                    made = run_request(case, request, _Teller(runs), quiet)
-                    told = f"{case.label} {name} {epochs}: {made} runs made, {runs - made} were there"
-                    console.print(told, markup=False, highlight=False)
+                    jobs.append((task, variant, request))
+                    if workers == 1:
+                        _tell(jobs[-1], run_request(case, request, _Teller(runs), quiet))
+        if workers > 1:
+            run_all(jobs, workers, _tell)
+
+
+def _tell(job: Job, made: int) -> None:
+    task, variant, request = job
+    chosen = "".join(f" {name} {value:g}" for name, value in variant.chosen.items())
+    there = f"{made} runs made, {request.runs - made} were there"
+    console.print(f"{task}{chosen} {request.method} {request.budget}: {there}", markup=False, highlight=False)
 
 
 def _introduce(case: Any) -> None:

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from anchorwalk import tree
@@ -18,13 +19,31 @@ class _Best(NamedTuple):
     loss: Array
 
 
+PACKED = 4096
+"""Rows up to which an order is one sort of single numbers."""
+
+
+def random_order(key: Key, n: int) -> Array:
+    """A random order of n rows.
+
+    For few rows the row's number stands in the low bits of a random one, and one sort of single numbers does it, in a
+    fraction of the time of sorting pairs. Two rows whose 20 random bits or more are equal keep their order, which
+    happens to less than one pair in a million.
+    """
+    if n > PACKED:
+        return jax.random.permutation(key, n)
+    mask = np.uint32((1 << (n - 1).bit_length()) - 1)
+    packed = (jax.random.bits(key, (n,), jnp.uint32) & ~mask) | jnp.arange(n, dtype=jnp.uint32)
+    return (jnp.sort(packed) & mask).astype(jnp.int32)
+
+
 def shuffled(key: Key, n: int, batch_size: int) -> Batch:
     """One epoch: every row once, in random order, as a stack of batches.
 
     The last batch is filled up with a real row that does not count.
     """
     batches = in_order(n, batch_size)
-    return batches._replace(indices=jax.random.permutation(key, n)[batches.indices])
+    return batches._replace(indices=random_order(key, n)[batches.indices])
 
 
 def train(
