@@ -2,7 +2,12 @@
 
 Each chain starts at a draw from the prior and a short descent, long before it fits the data well, so that the starts
 are more dispersed than the posterior. Windows of warm-up, each about twice as long as the last, take a chain's mass
-matrix from the Fisher information where the last window has been; nothing adapts after that.
+matrix from the Fisher information where the last window has been.
+
+After warm-up the mass matrix goes on as the running mean of the information over all of the chain so far, and the step
+size by dual averaging: a chain that comes to places of larger curvature than warm-up saw would otherwise stick there.
+Both change less and less, a mean over t terms by 1 / t, which is the condition under which the draws still have the
+posterior as their limit (diminishing adaptation; Roberts and Rosenthal 2007).
 """
 
 import json
@@ -21,13 +26,15 @@ from safetensors.numpy import load_file, save
 from anchorwalk import checks, files
 from anchorwalk.problem import Problem
 from anchorwalk.reference.density import log_density, params_of, prior_scale, widened
-from anchorwalk.reference.kernel import Geometry, geometry, mean_information, run_block, start_tuning
+from anchorwalk.reference.kernel import Block, Geometry, geometry, mean_information, run_block, start_tuning
 from anchorwalk.store import fingerprint
 from anchorwalk.types import Array, Key, Params
 
 HostArray = np.ndarray[Any, Any]
 START_RATE = 0.01
 """Adam's rate in the descent to a chain's start."""
+INFORMED = 2
+"""Places in a block at which the information is taken."""
 DENSE = 2000
 """Parameters up to which a mass matrix is dense; above, it is diagonal."""
 
@@ -53,8 +60,8 @@ class Sampler:
 
     chains: int = 8
     descent: int = 500
-    windows: tuple[int, ...] = (50, 50, 100, 200, 400, 800, 1600, 400)
-    draws: int = 400
+    windows: tuple[int, ...] = (50, 50, 100, 200, 400, 800)
+    draws: int = 500
     thin: int = 10
     leapfrogs: int = 64
     block: int = 50
@@ -77,7 +84,7 @@ class Sampler:
         Example:
             >>> from anchorwalk.reference.hmc import Sampler
             >>> sum(Sampler().shortened(50).windows)
-            1900
+            850
         """
         share = checks.count("percent", percent) / 100
         windows = tuple(max(1, round(share * window / self.block)) * self.block for window in self.windows)
@@ -145,76 +152,88 @@ def member_params(problem: Problem, vector: HostArray) -> Params:
     return params_of(problem, jnp.asarray(vector))
 
 
-def _warm_up(key: Key, problem: Problem, sampler: Sampler, folder: Path, report: Any) -> dict[str, HostArray]:
-    dense = problem.size <= DENSE
+def _warm_up(key: Key, problem: Problem, sampler: Sampler, folder: Path, report: Any) -> dict[str, Any]:
+    """The state of the chains after warm-up, or after the last block of draws that was saved."""
     saved = sorted(folder.glob("window-*.safetensors"))
     if saved:
-        state = load_file(saved[-1])
+        state: dict[str, Any] = load_file(saved[-1])
     else:
         positions = _starts(jax.random.fold_in(key, 0), problem, sampler)
-        mass = _information(jax.random.fold_in(key, 1), problem, positions[:, None], dense)
-        state = {"starts": positions, "positions": positions, "mass": mass}
-        state["step_size"] = np.full(sampler.chains, 0.01)
+        mass = _information(jax.random.fold_in(key, 1), problem, positions[:, None], problem.size <= DENSE)
+        step_size = jnp.full(sampler.chains, 0.01)
+        state = {"starts": positions, "positions": positions, "mass": mass, **_named(start_tuning(step_size))}
     first = 1 + int(saved[-1].stem.split("-")[1]) if saved else 0
     total = sum(sampler.windows)
     for window in range(first, len(sampler.windows)):
         window_key = jax.random.fold_in(jax.random.fold_in(key, 2), window)
+        state |= _named(start_tuning(jnp.exp(jnp.asarray(state["log_step_size_avg"]))))
         shape = _geometry(state["mass"])
-        tuning = start_tuning(jnp.asarray(state["step_size"]))
-        positions, mass = jnp.asarray(state["positions"]), 0.0
-        blocks = sampler.windows[window] // sampler.block
-        for block in range(blocks):
-            run_key, mass_key = jax.random.split(jax.random.fold_in(window_key, block))
-            result = _block(run_key, problem, positions, shape, tuning, True, sampler.block, sampler.leapfrogs)
-            tuning, positions = result.tuning, result.positions[:, -1]
-            mass = mass + np.asarray(_information(mass_key, problem, result.positions[:, ::10], dense)) / blocks
+        masses = []
+        for block in range(sampler.windows[window] // sampler.block):
+            block_key = jax.random.fold_in(window_key, block)
+            _, mass = _advance(block_key, problem, sampler, state, shape, explore=True)
+            masses.append(np.asarray(mass))
             report("warm-up", sum(sampler.windows[:window]) + (block + 1) * sampler.block, total)
-        state = {
-            "starts": state["starts"],
-            "positions": np.asarray(positions),
-            # The last window only tunes the step size: its metric stays.
-            "mass": np.asarray(mass) if window < len(sampler.windows) - 1 else state["mass"],
-            "step_size": np.asarray(jnp.exp(tuning.log_step_size_avg)),
-        }
+        state["mass"] = np.mean(masses, axis=0)
+        state["weight"] = np.asarray(len(masses))
         files.write(folder / f"window-{window:02d}.safetensors", save(_contiguous(state)))
         (folder / f"window-{window - 1:02d}.safetensors").unlink(missing_ok=True)
     return state
 
 
-def _sample(
-    key: Key, problem: Problem, sampler: Sampler, folder: Path, state: dict[str, HostArray], report: Any
-) -> Draws:
-    shape = _geometry(state["mass"])
-    step = jnp.log(jnp.asarray(state["step_size"]))
-    tuning = start_tuning(jnp.asarray(state["step_size"]))._replace(log_step_size_avg=step)
+def _advance(
+    key: Key, problem: Problem, sampler: Sampler, state: dict[str, Any], shape: Geometry, explore: bool
+) -> tuple[Block, Array]:
+    """Run a block from a state, which moves on, and take the information at a few of its places."""
+    run_key, mass_key = jax.random.split(key)
+    tuning = _tuning(state)
     positions = jnp.asarray(state["positions"])
+    result = _block(run_key, problem, positions, shape, tuning, explore, sampler.block, sampler.leapfrogs)
+    state |= {"positions": result.positions[:, -1], **_named(result.tuning)}
+    every = max(1, sampler.block // INFORMED)
+    return result, _information(mass_key, problem, result.positions[:, every - 1 :: every], problem.size <= DENSE)
+
+
+def _sample(key: Key, problem: Problem, sampler: Sampler, folder: Path, state: dict[str, Any], report: Any) -> Draws:
     blocks = sampler.draws * sampler.thin // sampler.block
-    parts = []
-    for block in range(blocks):
-        path = folder / f"draws-{block:06d}.safetensors"
-        if path.exists():
-            part = load_file(path)
-        else:
-            block_key = jax.random.fold_in(jax.random.fold_in(key, 3), block)
-            result = _block(block_key, problem, positions, shape, tuning, False, sampler.block, sampler.leapfrogs)
-            part = {
-                "vectors": np.asarray(result.positions[:, sampler.thin - 1 :: sampler.thin], np.float32),
-                "positions": np.asarray(result.positions[:, -1]),
-                "log_density": np.asarray(result.log_density),
-                "acceptance": np.asarray(result.acceptance),
-                "divergent": np.asarray(result.divergent),
-            }
-            files.write(path, save(_contiguous(part)))
-        positions = jnp.asarray(part["positions"])
-        parts.append(part)
+    latest = folder / "state.safetensors"
+    if latest.exists():
+        state = {**load_file(latest), "starts": state["starts"]}
+    first = int(state.get("block", np.asarray(0)))
+    for block in range(first, blocks):
+        block_key = jax.random.fold_in(jax.random.fold_in(key, 3), block)
+        result, mass = _advance(block_key, problem, sampler, state, _geometry(state["mass"]), explore=False)
+        part = {
+            "vectors": np.asarray(result.positions[:, sampler.thin - 1 :: sampler.thin], np.float32),
+            "log_density": np.asarray(result.log_density),
+            "acceptance": np.asarray(result.acceptance),
+            "divergent": np.asarray(result.divergent),
+            "step_size": np.exp(np.asarray(result.tuning.log_step_size_avg)),
+        }
+        weight = int(state["weight"])
+        state["mass"] = (weight * np.asarray(state["mass"]) + np.asarray(mass)) / (weight + 1)
+        state |= {"weight": np.asarray(weight + 1), "block": np.asarray(block + 1)}
+        # The state comes last: killed in between, the same block is made again.
+        files.write(folder / f"draws-{block:06d}.safetensors", save(_contiguous(part)))
+        files.write(latest, save(_contiguous(state)))
         report("draws", (block + 1) * sampler.block, sampler.draws * sampler.thin)
+    parts = [load_file(folder / f"draws-{block:06d}.safetensors") for block in range(blocks)]
     return Draws(
         vectors=np.concatenate([part["vectors"] for part in parts], axis=1),
-        starts=state["starts"],
+        starts=np.asarray(state["starts"]),
         acceptance=np.mean([part["acceptance"] for part in parts], axis=0),
         divergent=np.mean([part["divergent"] for part in parts], axis=0),
-        step_size=state["step_size"],
+        step_size=np.mean([part["step_size"] for part in parts], axis=0),
     )
+
+
+def _named(tuning: Any) -> dict[str, Any]:
+    return dict(tuning._asdict())
+
+
+def _tuning(state: dict[str, Any]) -> Any:
+    like = start_tuning(jnp.ones(1))
+    return type(like)(*(jnp.asarray(state[name]) for name in like._fields))
 
 
 @partial(jax.jit, static_argnames="sampler")

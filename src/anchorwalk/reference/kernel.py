@@ -104,7 +104,7 @@ def run_block(
     positions: Array,
     geometry: Geometry,
     tuning: Any,
-    tune: Array,
+    explore: Array,
     iterations: int,
     leapfrogs: int,
 ) -> Block:
@@ -116,7 +116,7 @@ def run_block(
         positions: Where the chains are, shape (chains, D).
         geometry: Of each chain.
         tuning: State of the dual averaging of each chain.
-        tune: Whether step sizes are tuned; else their averages are used and stay.
+        explore: Whether step sizes are those that dual averaging tries, as in warm-up, or their averages.
         iterations: Of each chain.
         leapfrogs: Steps of each trajectory.
     """
@@ -133,11 +133,10 @@ def run_block(
         def iterate(carry: tuple[Any, Any], key: Key) -> tuple[Any, Any]:
             state, tuning = carry
             move_key, jitter_key = jax.random.split(key)
-            step = jnp.exp(jnp.where(tune, tuning.log_step_size, tuning.log_step_size_avg))
+            step = jnp.exp(jnp.where(explore, tuning.log_step_size, tuning.log_step_size_avg))
             step = step * jax.random.uniform(jitter_key, (), step.dtype, SHORTEST, LONGEST)
             state, info = kernel(move_key, state, density, step, metric, leapfrogs)
-            tuned = update(tuning, info.acceptance_rate)
-            tuning = jax.tree.map(lambda new, old: jnp.where(tune, new, old), tuned, tuning)
+            tuning = update(tuning, info.acceptance_rate)
             return (state, tuning), (state.position, state.logdensity, info.acceptance_rate, info.is_divergent)
 
         start = (blackjax.hmc.init(position, density), tuning)
