@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 BIN := $(VENV)/bin
 
-.PHONY: run test test-slow lint format figures results docs-tables clean
+.PHONY: run test test-slow lint format figures results docs-tables references benchmark clean
 
 run: $(VENV)/installed  ## the main job: anchored against sequential anchored ensembles on the energy data
 	$(BIN)/python -m anchorwalk demo
@@ -41,6 +41,8 @@ $(VENV)/developed: $(VENV)/installed
 
 figures: $(VENV)/installed  ## the figures of the documentation
 	$(BIN)/python docs/figures/gap.py
+	$(BIN)/python docs/figures/benchmark.py
+	$(BIN)/python -m anchorwalk benchmark losses uci_gap --out docs/figures/losses.png
 
 GAPS := relative_compactness surface_area wall_area roof_area overall_height orientation glazing_area glazing_area_distribution
 results: $(VENV)/installed  ## the records behind the figures in README and docs
@@ -51,6 +53,16 @@ results: $(VENV)/installed  ## the records behind the figures in README and docs
 
 docs-tables: $(VENV)/installed  ## the tables of the documentation, from the records
 	$(BIN)/python docs/energy_table.py
+	$(BIN)/python docs/benchmark_page.py
+
+# Two processes of one core each: every chain trains on one core, XLA's threads bring nothing to so small a network.
+references: $(VENV)/installed  ## the reference posteriors of uci_gap, about 15 minutes of a core for each split
+	printf '%s\n' 0 1 5 6 | XLA_FLAGS=--xla_cpu_multi_thread_eigen=false xargs -P 2 -I SPLIT $(BIN)/python -m anchorwalk \
+	  reference uci_gap --split SPLIT --record results/reference-uci_gap-SPLIT.json \
+	  --out src/anchorwalk/reference/posteriors/uci_gap-SPLIT.npz
+
+benchmark: $(VENV)/installed  ## the records of uci_gap: all budgets, 100 runs on split 0 and 20 on the others
+	$(BIN)/python benchmarks/uci_gap.py
 
 clean:
 	rm -rf .venv-*

@@ -174,3 +174,24 @@ def anchors(
             }
             files.write(out, (json.dumps(record, indent=1) + "\n").encode())
     console.print(Markdown(markdown(found)))
+
+
+@app.command()
+def cost(
+    task: Annotated[list[str] | None, typer.Option(help="Only these tasks; may be given several times.")] = None,
+    out: Annotated[Path | None, typer.Option(help="A JSON file to write, for the record.")] = None,
+) -> None:
+    """What full runs cost on this machine, from a few measured training steps; needs no data."""
+    from anchorwalk.benchmarks.cost import SHAPES, markdown, measure
+
+    with shown(console):
+        names = task or list(SHAPES)
+        for name in names:
+            checks.choice("--task", name, tuple(SHAPES))
+        found = [measure(name) for name in names]
+        if out is not None:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            about = {"kind": "cost", "command": "anchorwalk benchmark cost", **records.surroundings()}
+            record = {**about, "rows": [vars(row) for row in found]}
+            files.write(out, (json.dumps(record, indent=1) + "\n").encode())
+    console.print(Markdown(markdown(found, BUDGETS)))

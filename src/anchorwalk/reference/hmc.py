@@ -266,7 +266,7 @@ def _geometry(mass: Array) -> Geometry:
 
 
 def _contiguous(tensors: dict[str, Any]) -> dict[str, HostArray]:
-    return {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+    return {name: np.asarray(tensor, order="C") for name, tensor in tensors.items()}
 
 
 def _check_same(path: Path, about: dict[str, str]) -> None:

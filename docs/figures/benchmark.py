@@ -1,0 +1,56 @@
+"""The figure of docs/benchmark.md, from the records: W1 to the reference by budget."""
+
+import json
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+
+from anchorwalk.benchmarks import records
+from anchorwalk.benchmarks.losses import AE_COLOUR, SAE_COLOUR
+from anchorwalk.benchmarks.tasks.uci_gap import REFERENCED
+
+ROOT = Path(__file__).parent.parent.parent
+BUDGETS = (200, 500, 1000, 10_000)
+FEATURES = {0: "relative compactness", 1: "surface area", 5: "orientation", 6: "glazing area"}
+
+
+def main():
+    found = [record for record in records.read_all(ROOT / "results") if record["task"] == "uci_gap"]
+    figure, axes = plt.subplots(1, len(REFERENCED), figsize=(11, 3.6), layout="constrained")
+    for axis, split in zip(axes, REFERENCED, strict=True):
+        for shift, method, colour in ((-0.17, "ae", AE_COLOUR), (0.17, "sae", SAE_COLOUR)):
+            medians = []
+            for place, budget in enumerate(BUDGETS):
+                w1 = np.array(
+                    [
+                        r["scores"]["w1"]
+                        for r in found
+                        if (r["variant"], r["method"], r["budget"]) == ({"split": split}, method, budget)
+                        and r["protocol"] == "argmin"
+                    ]
+                )
+                spots = place + shift + np.linspace(-0.09, 0.09, len(w1))
+                axis.scatter(spots, np.sort(w1), s=5, color=colour, alpha=0.35, linewidths=0)
+                medians.append(np.median(w1))
+            places = np.arange(len(BUDGETS)) + shift
+            axis.plot(places, medians, color=colour, marker="o", markersize=5, linewidth=1.3, label=method.upper())
+        floor = json.loads((ROOT / f"results/reference-uci_gap-{split}.json").read_text())["floor"]["w1"]
+        axis.axhline(floor, color="0.35", linewidth=1, linestyle=(0, (4, 3)))
+        axis.annotate("reference's own halves", (3.45, floor), va="bottom", ha="right", fontsize=7, color="0.35")
+        axis.set_yscale("log")
+        axis.set_xticks(range(len(BUDGETS)), [f"{budget:,}" for budget in BUDGETS], fontsize=8)
+        axis.set_title(f"split {split}: {FEATURES[split]}", fontsize=9, loc="left")
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.tick_params(axis="y", labelsize=8)
+        axis.set_xlabel("budget (epochs)", fontsize=8)
+    axes[0].set_ylabel("W1 to the reference posterior", fontsize=9)
+    axes[0].legend(frameon=False, fontsize=8, loc="upper right")
+    figure.savefig(ROOT / "docs/figures/uci_gap.png", dpi=160)
+
+
+if __name__ == "__main__":
+    main()
