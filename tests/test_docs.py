@@ -43,10 +43,15 @@ def test_links_lead_somewhere(page):
             assert (path.parent / link).exists(), link
 
 
+def script(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def test_the_energy_page_is_made_from_the_records():
-    spec = importlib.util.spec_from_file_location("energy_table", ROOT / "docs" / "energy_table.py")
-    table = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(table)
+    table = script("energy_table")
     records = table.load()
     assert len(records) == 8
     assert (ROOT / "docs" / "energy.md").read_text() == table.render(records)
@@ -86,3 +91,27 @@ def test_the_licence_of_the_data_is_named():
     first = (ROOT / "src/anchorwalk/datasets/energy.csv").read_text().splitlines()[0]
     assert "CC BY 4.0" in first
     assert "Tsanas" in first
+
+
+def test_the_benchmark_page_is_made_from_the_records():
+    text = (ROOT / "docs" / "benchmark.md").read_text()
+    assert text == script("benchmark_page").render()
+    assert "{{" not in text
+
+
+def test_the_records_of_the_benchmark_are_those_that_the_page_speaks_of():
+    from anchorwalk.benchmarks import records
+
+    counts = {}
+    for record in records.read_all(ROOT / "results"):
+        cell = (record["task"], record["variant"].get("split"), record["method"], record["budget"])
+        counts[cell] = counts.get(cell, 0) + 1
+        assert record["diverged"] == 0 or record["members"] > 0
+        assert record["data_hash"]
+        assert record["commit"]
+    for split, runs in ((0, 100), (1, 20), (5, 20), (6, 20)):
+        for method in ("ae", "sae"):
+            for budget in (200, 500, 1000, 10_000):
+                assert counts["uci_gap", split, method, budget] == runs
+    for method in ("ae", "sae"):
+        assert counts["dermamnist", None, method, 200] >= 1

@@ -79,3 +79,37 @@ def test_anchors_are_recorded(tmp_path):
     rows = json.loads((tmp_path / "anchors.json").read_text())["rows"]
     assert len(rows) == 20
     assert len(METHODS) == 4
+
+
+@pytest.mark.slow
+def test_workers_make_the_same_runs(tmp_path):
+    base = ("benchmark", "run", "uci_gap", "--method", "map", "--budget", "2", "--budget", "3", "--runs", "2")
+    assert call(*base, "--results", tmp_path / "one", "--quiet").exit_code == 0
+    assert call(*base, "--results", tmp_path / "two", "--workers", "2").exit_code == 0
+    names = {path.name for path in (tmp_path / "one").iterdir()}
+    assert names == {path.name for path in (tmp_path / "two").iterdir()}
+    assert len(names) == 4
+    for name in names:
+        one, two = (json.loads((tmp_path / folder / name).read_text())["scores"] for folder in ("one", "two"))
+        # Another number of threads may round otherwise; two epochs later that is still rounding.
+        assert one == pytest.approx(two, rel=1e-3)
+
+
+@pytest.mark.slow
+def test_cost_is_measured_without_data(tmp_path):
+    result = call("benchmark", "cost", "--task", "dermamnist", "--out", tmp_path / "cost.json")
+    assert result.exit_code == 0, result.output
+    (row,) = json.loads((tmp_path / "cost.json").read_text())["rows"]
+    assert row["steps_per_epoch"] == 125
+    assert row["epoch_seconds"] == pytest.approx(125 * row["step_seconds"])
+
+
+@pytest.mark.slow
+def test_reference_command(tmp_path):
+    arguments = ("reference", "uci_gap", "--split", "5", "--chains", "2", "--draws", "10", "--leapfrogs", "4")
+    result = call(*arguments, "--warmup", "1", "--folder", tmp_path / "runs", "--record", tmp_path / "record.json")
+    assert result.exit_code == 0, result.output
+    record = json.loads((tmp_path / "record.json").read_text())
+    assert record["evidence"]["chains"] == 2
+    assert record["floor"]["w1"] > 0
+    assert (tmp_path / "runs/uci_gap-split5.npz").exists()
