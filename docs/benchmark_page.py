@@ -11,9 +11,11 @@ from anchorwalk.benchmarks.cost import Cost, readable
 from anchorwalk.benchmarks.cost import markdown as cost_markdown
 from anchorwalk.benchmarks.tables import Table, markdown
 from anchorwalk.benchmarks.tasks.uci_gap import REFERENCED
+from anchorwalk.reference import packaged
 
 ROOT = Path(__file__).parent.parent
 BUDGETS = (200, 500, 1000, 10_000)
+DERMAMNIST = ("dermamnist", 200, {}, "argmin")
 
 
 def load(name):
@@ -26,7 +28,7 @@ def references():
 
 def reference_table():
     heads = ["split", "chains", "draws", "R-hat of means: median", "90% of rows below", "rows below 1.05"]
-    heads += ["R-hat of log-sds: median", "ESS of means: median", "half against half: W1", "W2"]
+    heads += ["R-hat of log-sds: median", "ESS of means: median", "half against half: W1", "W2", "spread"]
     lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
     for split, record in references().items():
         evidence, floor = record["evidence"], record["floor"]
@@ -42,6 +44,7 @@ def reference_table():
             f"{mean['ess_median']:.0f}",
             f"{floor['w1']:.4f}",
             f"{floor['w2']:.4f}",
+            f"{packaged(f'uci_gap-{split}').values.std(1).mean():.3f}",
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -102,7 +105,7 @@ def dermamnist_table(found):
     lines = ["| method | members | agreement | TV | accuracy | NLL | ECE | mean top probability | seconds |"]
     lines.append("|---|---|---|---|---|---|---|---|---|")
     for record in found:
-        if (record["task"], record["budget"], record["variant"]) == ("dermamnist", 200, {}):
+        if (record["task"], record["budget"], record["variant"], record["protocol"]) == (*DERMAMNIST,):
             s = record["scores"]
             names = ("agreement", "total_variation", "accuracy", "nll", "ece", "confidence")
             numbers = " | ".join(f"{s[name]:.3f}" for name in names)

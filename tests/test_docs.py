@@ -104,9 +104,10 @@ def test_the_records_of_the_benchmark_are_those_that_the_page_speaks_of():
 
     counts = {}
     for record in records.read_all(ROOT / "results"):
+        assert record["protocol"] == "argmin"
         cell = (record["task"], record["variant"].get("split"), record["method"], record["budget"])
         counts[cell] = counts.get(cell, 0) + 1
-        assert record["diverged"] == 0 or record["members"] > 0
+        assert record["diverged"] <= 0.01 * record["members"]
         assert record["data_hash"]
         assert record["commit"]
     for split, runs in ((0, 100), (1, 20), (5, 20), (6, 20)):

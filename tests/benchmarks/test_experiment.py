@@ -40,6 +40,22 @@ def request_of(tmp_path, **changes):
 
 
 def test_settings_are_the_authors():
+    first = {name: (task.settings.prior_variance, *task.settings.first) for name, task in TASKS.items()}
+    assert first == {
+        "cifar10": (1 / 5, 2.145e-3, 6.03e-5, 0.8547, 0.9997),
+        "cifar10c": (0.05, 9.332e-4, 5.5e-6, 0.8947, 0.999),
+        "imdb": (1.0, 7.436e-4, 2.82e-4, 0.8866, 0.9989),
+        "dermamnist": (0.01, 7.893e-4, 3.87e-8, 0.8774, 0.9989),
+        "uci_gap": (1 / 30, 8.989e-3, 4.83e-5, 0.8921, 0.9962),
+    }
+    then = {name: task.settings.then for name, task in TASKS.items()}
+    assert then == {
+        "cifar10": (2.145e-3, 1e-4, 0.8547, 0.9997),
+        "cifar10c": (2.3e-3, 5.39e-5, 0.8731, 0.998),
+        "imdb": (2.392e-3, 1.43e-5, 0.8961, 0.9994),
+        "dermamnist": (1.173e-3, 4.47e-5, 0.8295, 0.9944),
+        "uci_gap": (2.724e-3, 1.518e-4, 0.8109, 0.9959),
+    }
     steps = {name: round(task.settings.relative_step, 3) for name, task in TASKS.items()}
     assert steps == {"cifar10": 0.045, "cifar10c": 0.089, "imdb": 0.02, "dermamnist": 0.1, "uci_gap": 0.055}
     batches = {name: task.settings.batch_size for name, task in TASKS.items()}
@@ -65,16 +81,16 @@ def test_the_case_is_standardised_on_its_training_rows(case):
 def test_a_run_is_recorded_once_and_goes_on_where_it_stopped(case, quick_method, tmp_path):
     told = []
     request = request_of(tmp_path, save_predictions=True)
-    assert run(case, request, lambda name, record: told.append(name), quiet=True) == 3
+    assert run(case, request, lambda name, record: told.append(name), quiet=True) == (3, 0, True)
     assert told == [f"uci_gap-split5-quick-3-seed0-run00{r}" for r in range(3)]
     records = {name: json.loads((tmp_path / f"results/{name}.json").read_text()) for name in told}
     (tmp_path / f"results/{told[1]}.json").unlink()
-    assert run(case, request, quiet=True) == 1
+    assert run(case, request, quiet=True) == (1, 2, True)
     again = json.loads((tmp_path / f"results/{told[1]}.json").read_text())
     # Alone in its block, its lane is another: equal to the last bit all the same.
     assert again["scores"] == records[told[1]]["scores"]
     assert len({record["scores"]["nll"] for record in records.values()}) == 3
-    assert run(case, request_of(tmp_path, runs=4), quiet=True) == 1
+    assert run(case, request_of(tmp_path, runs=4), quiet=True) == (1, 3, True)
     assert {"version", "commit", "seed", "plan", "data_hash", "device", "seconds", "scores"} <= set(again)
 
 
@@ -119,6 +135,38 @@ def test_runs_side_by_side_are_the_runs_by_themselves(case):
                 # Three epochs apart by rounding only (measured on this network: 2e-7 after 10 epochs).
                 np.testing.assert_allclose(tree.ravel(one), tree.ravel(other), atol=1e-4)
     assert not leaves_equal(together[0, 0].params, together[2, 0].params)
+
+
+def test_a_record_made_in_another_way_is_not_taken_for_this_run(case, quick_method, tmp_path):
+    request = request_of(tmp_path, runs=1)
+    run(case, request, quiet=True)
+    (path,) = (tmp_path / "results").glob("*.json")
+    record = json.loads(path.read_text())
+    record["walk"] = "GuidedWalk(step_size=0.5)"
+    path.write_text(json.dumps(record))
+    with pytest.raises(InvalidInput, match="another walk"):
+        run(case, request, quiet=True)
+    assert json.loads(path.read_text()) == record  # nothing is lost
+
+
+def test_ctrl_c_leaves_no_record_and_says_so(case, quick_method, tmp_path, monkeypatch):
+    from anchorwalk.benchmarks.methods import base
+
+    class Interrupted:
+        complete = False
+
+        def select(self, chains):
+            return self
+
+    monkeypatch.setattr(base, "sample", lambda *_: Interrupted())
+    assert run(case, request_of(tmp_path), quiet=True) == (0, 0, False)
+    assert list((tmp_path / "results").iterdir()) == []
+
+
+def test_names_do_not_tell_defaults_apart():
+    assert open_case("uci_gap", Variant(prior_variance=1 / 30)).label == "uci_gap-split0"
+    assert open_case("uci_gap", Variant(prior_variance=0.05)).label == "uci_gap-split0-prior_variance0.05"
+    assert open_case("uci_gap", Variant(prior_variance=0.05)).reference is None  # of another posterior
 
 
 def test_the_authors_protocol_holds_rows_back(quick_method, tmp_path):

@@ -59,7 +59,8 @@ def test_the_whole_path(task, classes, referenced, data, tmp_path, monkeypatch):
     monkeypatch.setitem(METHODS, "tiny", Anchored("tiny", two_epochs))
     case = open_case(task, Variant())
     request = Request("tiny", 2, 1, results=tmp_path / "results", members=tmp_path / "members", save_predictions=True)
-    assert run(case, request, quiet=True) == 1
+    assert run(case, request, quiet=True) == (1, 0, True)
+    assert list((tmp_path / "members").iterdir()) == []  # kept until the run was recorded
     record = json.loads((tmp_path / f"results/{task}-tiny-2-seed0-run000.json").read_text())
     predictions = np.load(tmp_path / f"results/{task}-tiny-2-seed0-run000.predictions.npz")["probabilities"]
     assert predictions.shape == (TEST_ROWS, classes)
@@ -76,4 +77,4 @@ def test_the_whole_path(task, classes, referenced, data, tmp_path, monkeypatch):
         assert record["reference"]["rows"] == 30
     accuracy = np.mean(predictions.argmax(1) == case.y_test)
     assert record["scores"]["accuracy"] == pytest.approx(accuracy, abs=1e-6)
-    assert run(case, request, quiet=True) == 0  # it is there
+    assert run(case, request, quiet=True) == (0, 1, True)

@@ -60,6 +60,7 @@ def test_cells_without_a_run_are_empty_and_the_paper_stands_beside(table):
 def test_latex_has_the_papers_form(table):
     text = latex(table)
     assert r"$\mathbf{0.115}^{+0.085}_{-0.025}$ (4)" in text
+    assert r"UCI-Gap (split 0)$^\dagger$" in text
     assert r"\textcolor{gray}{$\mathbf{0.148}$}" in text
     assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 2
     assert "not comparable" in text

@@ -1,12 +1,13 @@
 """Runs of a method on a task, scored and recorded one by one."""
 
-import time
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
 from anchorwalk import checks
 from anchorwalk.benchmarks import records
@@ -32,6 +33,7 @@ class Request:
         results: Folder of the records.
         save_predictions: Whether the predictions are kept beside each record.
         members: Folder in which runs by themselves keep their members until they are recorded.
+        keep_members: Whether the members stay there after that.
         command: The command that asked for it, for the record.
     """
 
@@ -43,6 +45,7 @@ class Request:
     results: Path = Path("results")
     save_predictions: bool = False
     members: Path = Path("runs/benchmark")
+    keep_members: bool = False
     command: str = ""
 
 
@@ -56,12 +59,26 @@ def open_case(task: str, variant: Variant, protocol: str = "argmin") -> Case:
     return TASKS[task].case(variant, protocol)
 
 
+class Outcome(NamedTuple):
+    """What a request came to.
+
+    Attributes:
+        made: Runs that were made now.
+        there: Runs that had been made before.
+        complete: False where Ctrl-C ended it before.
+    """
+
+    made: int
+    there: int
+    complete: bool
+
+
 def run(
     case: Case,
     request: Request,
     done: Callable[[str, dict[str, Any]], None] = lambda name, record: None,
     quiet: bool = False,
-) -> int:
+) -> Outcome:
     """Make the runs that are not recorded yet.
 
     Args:
@@ -71,10 +88,11 @@ def run(
         quiet: No progress bars.
 
     Returns:
-        How many runs were made now.
+        How many runs were made.
 
     Raises:
-        InvalidInput: An unknown method, a budget without a plan, or counts out of range.
+        InvalidInput: An unknown method, a budget without a plan, counts out of range, or records of the same name that
+            were made with other settings or scored against another reference.
     """
     checks.choice("method", request.method, tuple(METHODS))
     checks.count("runs", request.runs)
@@ -88,34 +106,36 @@ def run(
             "results", f"{str(request.results)!r} ({error.strerror})", "a folder to write to", "Choose another."
         )
     names = {r: _name(case, request, r) for r in range(request.runs)}
+    for name in names.values():
+        records.check_same(request.results, name, about)
     missing = [r for r, name in names.items() if not records.there(request.results, name, request.save_predictions)]
+    there, made = len(names) - len(missing), 0
     together = method.together(case, request.budget)
     root = jax.random.key(request.seed)
     for start in range(0, len(missing), together):
         block = missing[start : start + together]
         keys = [jax.random.fold_in(root, r) for r in block]
         folder = request.members / names[block[0]] if together == 1 else None
-        began = time.perf_counter()
-        seconds: float | None = None
         for r, posterior in zip(block, method.run(keys, case, request.budget, folder, quiet), strict=True):
-            if seconds is None:  # runs side by side are all trained when the first one comes
-                seconds = (time.perf_counter() - began) / len(block)
             if not posterior.complete:  # Ctrl-C: what a run by itself has trained is in its folder, to go on with
-                return start
+                return Outcome(made, there, complete=False)
             scored = score(case, posterior)
             record = {
                 **about,
                 "run": r,
                 "members": len(posterior),
                 "diverged": posterior.diverged,
-                "seconds": round(seconds, 3),
+                "seconds": round(float(np.sum([info.seconds for info in posterior.infos])), 3),
                 "side_by_side": len(block),
                 "scores": {name: float(f"{value:.6g}") for name, value in scored.scores.items()},
             }
             predictions = scored.predictions if request.save_predictions else None
             records.write(request.results, names[r], record, predictions)
+            made += 1
             done(names[r], record)
-    return len(missing)
+            if folder is not None and not request.keep_members:
+                shutil.rmtree(folder, ignore_errors=True)
+    return Outcome(made, there, complete=True)
 
 
 def _name(case: Case, request: Request, r: int) -> str:
@@ -141,7 +161,12 @@ def _about(case: Case, request: Request, method: Method) -> dict[str, Any]:
         "data_hash": fingerprint.of_tree((case.problem.data, case.x_test, case.y_test)),
         "reference": None
         if reference is None
-        else {"source": reference.source, "rows": reference.rows, "floor": reference.floor},
+        else {
+            "source": reference.source,
+            "rows": reference.rows,
+            "hash": fingerprint.of_tree(reference.values),
+            "floor": reference.floor,
+        },
         "notes": list(case.notes),
         **records.surroundings(),
     }

@@ -13,6 +13,8 @@ import numpy as np
 from anchorwalk import checks, files
 
 FORMAT = 1
+DECISIVE = ("plan", "walk", "prior_variance", "data_hash", "reference")
+"""Parts of a record that must be equal for it to count as the run that is asked for."""
 
 
 def name_of(label: str, method: str, budget: int, protocol: str, seed: int, run: int) -> str:
@@ -37,6 +39,32 @@ def there(folder: Path, name: str, with_predictions: bool) -> bool:
     return (folder / f"{name}.json").exists() and (predictions.exists() or not with_predictions)
 
 
+def check_same(folder: Path, name: str, about: dict[str, Any]) -> None:
+    """Refuse a record of this name that was made in another way: it would count as this run.
+
+    Raises:
+        InvalidInput: It is there, and differs.
+    """
+    path = folder / f"{name}.json"
+    if not path.exists():
+        return
+    stored = _load(path)
+    differing = [part for part in DECISIVE if stored.get(part) != about.get(part)]
+    if stored.get("format") != FORMAT:
+        differing.append("format")
+    if differing:
+        given = f"the record {str(path)!r} with another {' and '.join(differing)}"
+        checks.reject("results", given, "records made as this run would be", "Remove it, or choose another folder.")
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        record: dict[str, Any] = json.loads(path.read_text())
+    except json.JSONDecodeError as error:
+        checks.reject(str(path), f"text that is no JSON ({error})", "a record", "Remove the file; its run is redone.")
+    return record
+
+
 def read_all(folder: Path) -> list[dict[str, Any]]:
     """All records of the benchmark in a folder, in the order of their names.
 
@@ -45,12 +73,7 @@ def read_all(folder: Path) -> list[dict[str, Any]]:
     """
     records = []
     for path in sorted(folder.glob("*-run*.json")):
-        try:
-            record = json.loads(path.read_text())
-        except json.JSONDecodeError as error:
-            checks.reject(
-                str(path), f"text that is no JSON ({error})", "a record", "Remove the file; its run is redone."
-            )
+        record = _load(path)
         if record.get("format") == FORMAT and record.get("kind") == "benchmark":
             records.append(record)
     return records

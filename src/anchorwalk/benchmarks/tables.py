@@ -203,7 +203,7 @@ def _first_latex(table: Table) -> Iterable[str]:
     short = {"agreement": "Ag.", "total_variation": "TV", "w1": "$W_1$", "w2": "$W_2$"}
     yield "% Needs \\usepackage{multirow,xcolor,graphicx}"
     yield f"\\begin{{tabular}}{{|c|c|{'c|' * len(columns)}}}"
-    heads = [f"\\multicolumn{{{len(table.scores(row))}}}{{c|}}{{{_escape(row.title)}}}" for row in table.rows]
+    heads = [f"\\multicolumn{{{len(table.scores(row))}}}{{c|}}{{{_marked(row)}}}" for row in table.rows]
     yield f"\\cline{{3-{2 + len(columns)}}}"
     yield f"\\multicolumn{{2}}{{c|}}{{}} & {' & '.join(heads)} \\\\"
     yield f"\\multicolumn{{2}}{{c|}}{{}} & {' & '.join(short[score] for _, score in columns)} \\\\"
@@ -228,10 +228,10 @@ def _first_latex(table: Table) -> Iterable[str]:
 
 
 def _second_latex(table: Table) -> Iterable[str]:
-    yield "\\begin{tabular}{|c|c|c|c|c|c|}"
+    yield "\\begin{tabular}{|c|c|c|c|c|c|c|}"
     for score in SCORES:
         yield "\\hline"
-        yield f"{SCORES[score]} & budget & {' & '.join(f'${budget:,}$' for budget in BUDGETS)} \\\\"
+        yield f"{SCORES[score]} & budget & {' & '.join(f'${budget:,}$' for budget in BUDGETS)} & floor \\\\"
         for row in table.rows:
             if score not in table.scores(row):
                 continue
@@ -242,17 +242,24 @@ def _second_latex(table: Table) -> Iterable[str]:
                     cell = table.cell(row, method, budget, score)
                     best = table.better(row, budget, score) == method
                     cells.append("" if cell is None else f"{_deviations(cell.figure, best)} ({len(cell.values)})")
-                yield f"{_escape(row.title)} & {_escape(method.upper())} & {' & '.join(cells)} \\\\"
+                floor = table.floors.get((row.task, row.variant, score))
+                tail = "" if floor is None else f"${floor:.3f}$"
+                yield f"{_marked(row)} & {_escape(method.upper())} & {' & '.join(cells)} & {tail} \\\\"
             for method in ("ae", "sae"):
                 figures = [FIGURES.get((row.task, method, budget, score)) for budget in BUDGETS]
                 best_of = [paper_better(row.task, budget, score) == method for budget in BUDGETS]
                 if any(figures):
                     texts = [_deviations(f, b) if f else "" for f, b in zip(figures, best_of, strict=True)]
                     greys = [f"\\textcolor{{gray}}{{{text}}}" if text else "" for text in texts]
-                    yield f" & \\textcolor{{gray}}{{{method.upper()}, paper}} & {' & '.join(greys)} \\\\"
+                    yield f" & \\textcolor{{gray}}{{{method.upper()}, paper}} & {' & '.join(greys)} & \\\\"
     yield "\\hline"
     yield "\\end{tabular}"
-    yield f"% {NOT_COMPARABLE}"
+    yield ""
+    yield f"$^\\dagger$ {NOT_COMPARABLE} {_legend(table).replace('`', '')}"
+
+
+def _marked(row: Row) -> str:
+    return _escape(row.title) + ("$^\\dagger$" if row.task == "uci_gap" else "")
 
 
 def _math(value: float, bold: bool) -> str:

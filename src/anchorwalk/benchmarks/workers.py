@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Any
 
-from anchorwalk.benchmarks.experiment import Request, open_case, run
+from anchorwalk.benchmarks.experiment import Outcome, Request, open_case, run
 from anchorwalk.benchmarks.tasks import Case, Variant
 
 Job = tuple[str, Variant, Request]
@@ -18,13 +18,13 @@ Job = tuple[str, Variant, Request]
 _cases: dict[tuple[str, Variant, str], Case] = {}
 
 
-def run_all(jobs: Sequence[Job], workers: int, done: Callable[[Job, int], None]) -> None:
+def run_all(jobs: Sequence[Job], workers: int, done: Callable[[Job, Outcome], None]) -> None:
     """Run all jobs, the dearest first.
 
     Args:
         jobs: Each is one cell of the tables.
         workers: Processes, each held to a core of its own where the system can do that.
-        done: Called with each finished job and the number of runs that it made.
+        done: Called with each finished job and what it came to.
     """
     context = multiprocessing.get_context("spawn")
     cores = context.Queue()
@@ -53,7 +53,7 @@ def _settle(cores: Any) -> None:
         os.sched_setaffinity(0, {cores.get()})
 
 
-def _work(job: Job) -> int:
+def _work(job: Job) -> Outcome:
     task, variant, request = job
     key = (task, variant, request.protocol)
     if key not in _cases:

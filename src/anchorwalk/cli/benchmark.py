@@ -13,6 +13,7 @@ from rich.markdown import Markdown
 from anchorwalk import checks, files
 from anchorwalk.benchmarks import BUDGETS, METHODS, TASKS, Request, Variant, open_case, records
 from anchorwalk.benchmarks import run as run_request
+from anchorwalk.benchmarks.experiment import Outcome
 from anchorwalk.benchmarks.tasks import PROTOCOLS
 from anchorwalk.benchmarks.workers import Job, run_all
 from anchorwalk.cli.errors import shown
@@ -49,6 +50,7 @@ def run(
     members: Annotated[Path, typer.Option(help="Folder in which long runs keep their members.")] = Path(
         "runs/benchmark"
     ),
+    keep_members: Annotated[bool, typer.Option("--keep-members", help="Keep them after a run is recorded.")] = False,
     workers: Annotated[
         int, typer.Option(min=1, help="Processes of one core each, for networks as small as that of uci_gap.")
     ] = 1,
@@ -68,19 +70,25 @@ def run(
             _introduce(case)
             for epochs in budget:
                 for name in method:
-                    request = Request(name, epochs, runs, seed, protocol, results, save_predictions, members, command)
+                    request = Request(
+                        name, epochs, runs, seed, protocol, results, save_predictions, members, keep_members, command
+                    )
                     jobs.append((task, variant, request))
                     if workers == 1:
-                        _tell(jobs[-1], run_request(case, request, _Teller(runs), quiet))
+                        outcome = run_request(case, request, _Teller(runs), quiet)
+                        _tell(jobs[-1], outcome)
+                        if not outcome.complete:
+                            console.print("Interrupted. The same command goes on where it stopped.")
+                            raise typer.Exit(130)
         if workers > 1:
             run_all(jobs, workers, _tell)
 
 
-def _tell(job: Job, made: int) -> None:
+def _tell(job: Job, outcome: Outcome) -> None:
     task, variant, request = job
     chosen = "".join(f" {name} {value:g}" for name, value in variant.chosen.items())
-    there = f"{made} runs made, {request.runs - made} were there"
-    console.print(f"{task}{chosen} {request.method} {request.budget}: {there}", markup=False, highlight=False)
+    came = f"{outcome.made} runs made, {outcome.there} were there"
+    console.print(f"{task}{chosen} {request.method} {request.budget}: {came}", markup=False, highlight=False)
 
 
 def _introduce(case: Any) -> None:

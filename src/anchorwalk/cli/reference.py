@@ -27,10 +27,10 @@ def reference(
     rows: Annotated[int | None, typer.Option(help="Condition on the first so many training rows only.")] = None,
     test_rows: Annotated[int | None, typer.Option(help="Predict the first so many test rows only.")] = None,
     chains: Annotated[int, typer.Option(help="Independent chains of each seed, an even number.")] = 8,
-    draws: Annotated[int, typer.Option(help="Draws kept of each chain; a larger number goes on with the run.")] = 400,
+    draws: Annotated[int, typer.Option(help="Draws kept of each chain; a larger number goes on with the run.")] = 600,
     thin: Annotated[int, typer.Option(help="Iterations for each draw that is kept.")] = 10,
-    leapfrogs: Annotated[int, typer.Option(help="Steps of a trajectory.")] = 64,
-    warmup: Annotated[int, typer.Option(help="Share of the usual 3600 iterations of warm-up, in percent.")] = 100,
+    leapfrogs: Annotated[int, typer.Option(help="Steps of a trajectory.")] = 40,
+    warmup: Annotated[int, typer.Option(help="Share of the usual 3200 iterations of warm-up, in percent.")] = 100,
     seed: Annotated[
         list[int] | None, typer.Option(help="Makes chains of its own; those of several seeds are pooled. By default 0.")
     ] = None,

@@ -4,10 +4,10 @@ Each chain starts at a draw from the prior and a short descent, long before it f
 are more dispersed than the posterior. Windows of warm-up, each about twice as long as the last, take a chain's mass
 matrix from the Fisher information where the last window has been.
 
-After warm-up the mass matrix goes on as the running mean of the information over all of the chain so far, and the step
-size by dual averaging: a chain that comes to places of larger curvature than warm-up saw would otherwise stick there.
-Both change less and less, a mean over t terms by 1 / t, which is the condition under which the draws still have the
-posterior as their limit (diminishing adaptation; Roberts and Rosenthal 2007).
+After warm-up the mass matrix goes on as the running mean of the information over the chain since its last window, and
+the step size by Robbins and Monro's rule: a chain that comes to places of larger curvature than warm-up saw would
+otherwise stick there. Both change by 1 / t at iteration t, less and less, which is the condition under which the
+draws still have the posterior as their limit (diminishing adaptation; Roberts and Rosenthal 2007).
 """
 
 import json
@@ -33,6 +33,8 @@ from anchorwalk.types import Array, Key, Params
 HostArray = np.ndarray[Any, Any]
 START_RATE = 0.01
 """Adam's rate in the descent to a chain's start."""
+KERNEL = 1
+"""Raised with every change to what a run computes, so that no run goes on with other code."""
 INFORMED = 2
 """Places in a block at which the information is taken."""
 DENSE = 2000
@@ -60,10 +62,10 @@ class Sampler:
 
     chains: int = 8
     descent: int = 500
-    windows: tuple[int, ...] = (50, 50, 100, 200, 400, 800)
-    draws: int = 500
+    windows: tuple[int, ...] = (50, 50, 100, 200, 400, 800, 1600)
+    draws: int = 600
     thin: int = 10
-    leapfrogs: int = 64
+    leapfrogs: int = 40
     block: int = 50
 
     def __post_init__(self) -> None:
@@ -84,7 +86,7 @@ class Sampler:
         Example:
             >>> from anchorwalk.reference.hmc import Sampler
             >>> sum(Sampler().shortened(50).windows)
-            850
+            1650
         """
         share = checks.count("percent", percent) / 100
         windows = tuple(max(1, round(share * window / self.block)) * self.block for window in self.windows)
@@ -101,6 +103,7 @@ class Draws:
         acceptance: Mean acceptance probability of each chain after warm-up.
         divergent: Share of each chain's trajectories whose energy ran away.
         step_size: Each chain's step size, in units of its own metric.
+        log_density: Mean log-density of each chain over each tenth of its draws, shape (chains, 10).
     """
 
     vectors: HostArray
@@ -108,6 +111,7 @@ class Draws:
     acceptance: HostArray
     divergent: HostArray
     step_size: HostArray
+    log_density: HostArray
 
 
 def hamiltonian(
@@ -135,7 +139,10 @@ def hamiltonian(
     checks.key("key", key)
     folder.mkdir(parents=True, exist_ok=True)
     about = {
+        "kernel": str(KERNEL),
         "key": fingerprint.of_key(key),
+        "network": fingerprint.of_network(problem),
+        "likelihood": fingerprint.of_settings(problem.likelihood),
         "data": fingerprint.of_tree(problem.data),
         "prior": fingerprint.of_tree(problem.prior),
         "sampler": json.dumps({**asdict(sampler), "draws": None}),  # more draws may be asked for later
@@ -171,7 +178,7 @@ def _warm_up(key: Key, problem: Problem, sampler: Sampler, folder: Path, report:
         masses = []
         for block in range(sampler.windows[window] // sampler.block):
             block_key = jax.random.fold_in(window_key, block)
-            _, mass = _advance(block_key, problem, sampler, state, shape, explore=True)
+            _, mass = _advance(block_key, problem, sampler, state, shape)
             masses.append(np.asarray(mass))
             report("warm-up", sum(sampler.windows[:window]) + (block + 1) * sampler.block, total)
         state["mass"] = np.mean(masses, axis=0)
@@ -182,13 +189,17 @@ def _warm_up(key: Key, problem: Problem, sampler: Sampler, folder: Path, report:
 
 
 def _advance(
-    key: Key, problem: Problem, sampler: Sampler, state: dict[str, Any], shape: Geometry, explore: bool
+    key: Key, problem: Problem, sampler: Sampler, state: dict[str, Any], shape: Geometry, block: int | None = None
 ) -> tuple[Block, Array]:
-    """Run a block from a state, which moves on, and take the information at a few of its places."""
+    """Run a block from a state, which moves on, and take the information at a few of its places.
+
+    Without a number of a block after warm-up, step sizes are explored.
+    """
     run_key, mass_key = jax.random.split(key)
     tuning = _tuning(state)
     positions = jnp.asarray(state["positions"])
-    result = _block(run_key, problem, positions, shape, tuning, explore, sampler.block, sampler.leapfrogs)
+    explore, done = block is None, (block or 0) * sampler.block
+    result = _block(run_key, problem, positions, shape, tuning, explore, done, sampler.block, sampler.leapfrogs)
     state |= {"positions": result.positions[:, -1], **_named(result.tuning)}
     every = max(1, sampler.block // INFORMED)
     return result, _information(mass_key, problem, result.positions[:, every - 1 :: every], problem.size <= DENSE)
@@ -202,7 +213,7 @@ def _sample(key: Key, problem: Problem, sampler: Sampler, folder: Path, state: d
     first = int(state.get("block", np.asarray(0)))
     for block in range(first, blocks):
         block_key = jax.random.fold_in(jax.random.fold_in(key, 3), block)
-        result, mass = _advance(block_key, problem, sampler, state, _geometry(state["mass"]), explore=False)
+        result, mass = _advance(block_key, problem, sampler, state, _geometry(state["mass"]), block)
         part = {
             "vectors": np.asarray(result.positions[:, sampler.thin - 1 :: sampler.thin], np.float32),
             "log_density": np.asarray(result.log_density),
@@ -224,7 +235,12 @@ def _sample(key: Key, problem: Problem, sampler: Sampler, folder: Path, state: d
         acceptance=np.mean([part["acceptance"] for part in parts], axis=0),
         divergent=np.mean([part["divergent"] for part in parts], axis=0),
         step_size=np.mean([part["step_size"] for part in parts], axis=0),
+        log_density=_tenths(np.concatenate([part["log_density"] for part in parts], axis=1)),
     )
+
+
+def _tenths(trace: HostArray) -> HostArray:
+    return np.stack([part.mean(axis=1) for part in np.array_split(trace, 10, axis=1)], axis=1)
 
 
 def _named(tuning: Any) -> dict[str, Any]:

@@ -17,6 +17,8 @@ from anchorwalk.types import Array, Key
 
 TARGET = 0.85
 """Acceptance that the step size is tuned for."""
+GAIN, GAIN_DELAY = 2.0, 100.0
+"""After warm-up the logarithm of the step size moves by GAIN / (GAIN_DELAY + t) times the error of its acceptance."""
 SHORTEST, LONGEST = 0.4, 1.2
 """Each trajectory's step size is drawn between these shares of the tuned one: no period of the posterior resonates, and
 a chain that comes to a place of larger curvature than warm-up saw gets away from it with a short step."""
@@ -95,7 +97,17 @@ class Block(NamedTuple):
 
 def start_tuning(step_size: Array) -> Any:
     """Dual averaging of each chain's step size (Nesterov 2009; Hoffman and Gelman 2014), from `step_size`."""
-    return jax.vmap(dual_averaging_adaptation(TARGET)[0])(step_size)
+    tuning = jax.vmap(dual_averaging_adaptation(TARGET)[0])(step_size)
+    return tuning._replace(log_step_size_avg=jnp.log(step_size))  # it would start at zero
+
+
+def _settled(tuning: Any, acceptance: Array, iteration: Array) -> Any:
+    """A step size after warm-up: Robbins and Monro's rule with a gain of 1 / t.
+
+    Dual averaging would go on to oscillate with a fixed period: it is fed as if the step that it tries had been used.
+    """
+    gain = GAIN / (GAIN_DELAY + iteration)
+    return tuning._replace(log_step_size_avg=tuning.log_step_size_avg + gain * (acceptance - TARGET))
 
 
 def run_block(
@@ -105,6 +117,7 @@ def run_block(
     geometry: Geometry,
     tuning: Any,
     explore: Array,
+    done: Array,
     iterations: int,
     leapfrogs: int,
 ) -> Block:
@@ -116,7 +129,8 @@ def run_block(
         positions: Where the chains are, shape (chains, D).
         geometry: Of each chain.
         tuning: State of the dual averaging of each chain.
-        explore: Whether step sizes are those that dual averaging tries, as in warm-up, or their averages.
+        explore: Whether step sizes are those that dual averaging tries, as in warm-up; else they change by 1 / t.
+        done: Iterations since warm-up.
         iterations: Of each chain.
         leapfrogs: Steps of each trajectory.
     """
@@ -130,17 +144,22 @@ def run_block(
         key, position, geometry, tuning = arguments
         metric = _metric(geometry)
 
-        def iterate(carry: tuple[Any, Any], key: Key) -> tuple[Any, Any]:
-            state, tuning = carry
+        def iterate(carry: tuple[Any, Any], this: tuple[Key, Array]) -> tuple[Any, Any]:
+            (state, tuning), (key, iteration) = carry, this
             move_key, jitter_key = jax.random.split(key)
             step = jnp.exp(jnp.where(explore, tuning.log_step_size, tuning.log_step_size_avg))
             step = step * jax.random.uniform(jitter_key, (), step.dtype, SHORTEST, LONGEST)
             state, info = kernel(move_key, state, density, step, metric, leapfrogs)
-            tuning = update(tuning, info.acceptance_rate)
+            tuning = jax.tree.map(
+                lambda new, old: jnp.where(explore, new, old),
+                update(tuning, info.acceptance_rate),
+                _settled(tuning, info.acceptance_rate, iteration),
+            )
             return (state, tuning), (state.position, state.logdensity, info.acceptance_rate, info.is_divergent)
 
         start = (blackjax.hmc.init(position, density), tuning)
-        (_, tuning), trace = jax.lax.scan(iterate, start, jax.random.split(key, iterations))
+        numbers = done + jnp.arange(iterations)
+        (_, tuning), trace = jax.lax.scan(iterate, start, (jax.random.split(key, iterations), numbers))
         positions, densities, acceptance, divergent = trace
         return Block(positions, densities, jnp.mean(acceptance), jnp.mean(divergent), tuning)
 

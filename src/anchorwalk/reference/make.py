@@ -51,6 +51,7 @@ def make(
         "acceptance": [round(float(value), 3) for run in runs for value in run.acceptance],
         "divergent": [round(float(value), 4) for run in runs for value in run.divergent],
         "step_size": [round(float(value), 5) for run in runs for value in run.step_size],
+        "log_density_by_tenths": [round(float(v), 1) for v in np.mean([run.log_density for run in runs], axis=(0, 1))],
         "evidence": evidence.summary,
     }
     return evidence, about

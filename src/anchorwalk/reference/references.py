@@ -40,8 +40,8 @@ class Reference:
         return len(self.values)
 
     def first(self, rows: int) -> "Reference":
-        """The same of the first `rows` test rows at most."""
-        return replace(self, values=self.values[:rows])
+        """The same of the first `rows` test rows at most; the floor is known for all rows only."""
+        return self if rows >= self.rows else replace(self, values=self.values[:rows], floor={})
 
     def compare(self, values: HostArray) -> dict[str, float]:
         """Distances of other predictions, on the rows that this has; see `distances`."""

@@ -146,6 +146,8 @@ class Task:
             known = ", ".join(("prior_variance", "rows", "test_rows", *self.options))
             checks.reject(name, f"{variant.chosen[name]} for the task {self.name}", known, f"Leave {name} out.")
         settings = replace(self.settings, keep="best" if protocol == "authors" else "last")
+        if variant.prior_variance == settings.prior_variance:  # not another variant, nor another name
+            variant = replace(variant, prior_variance=None)
         if variant.prior_variance is not None:
             checks.positive("prior_variance", variant.prior_variance)
             settings = replace(settings, prior_variance=variant.prior_variance)
@@ -178,7 +180,7 @@ def assemble(
     x_test, y_test = x_test[: variant.test_rows], y_test[: variant.test_rows]
     prior = Prior(scale=float(np.sqrt(settings.prior_variance)))
     problem = Problem(network.init, network.apply, likelihood, prior, data=(x, y))
-    label = "-".join([task, *(f"{name}{value:g}" for name, value in variant.chosen.items())])
+    label = "-".join([task, *(f"{name}{value:.12g}" for name, value in variant.chosen.items())])
     if reference is not None:
         reference = reference.first(len(y_test))
     return Case(task, label, variant, problem, x_test, y_test, settings, reference, side_by_side, notes)

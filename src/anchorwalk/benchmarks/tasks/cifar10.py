@@ -1,5 +1,6 @@
 """CIFAR-10 with ResNet-20, and CIFAR-10-C with the AlexNet-like network."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from anchorwalk.reference.references import published
 
 MEAN = np.array([0.49, 0.48, 0.44], np.float32)
 SCALE = np.float32(0.2)
+LEVEL = 4
+"""The paper's level of corruption."""
 CORRUPTION_SEED = 0
 """Decides which test rows are corrupted how."""
 
@@ -42,7 +45,8 @@ def make_clean(variant: Variant, settings: Settings) -> Case:
 def make_corrupted(variant: Variant, settings: Settings) -> Case:
     """Trained on clean rows, tested on rows of which four fifths are corrupted."""
     images = cifar10()
-    level = 4 if variant.level is None else variant.level
+    level = LEVEL if variant.level is None else variant.level
+    variant = replace(variant, level=None if level == LEVEL else level)
     corrupted = cifar10c(level, seed=CORRUPTION_SEED)
     return assemble(
         "cifar10c",
@@ -52,7 +56,7 @@ def make_corrupted(variant: Variant, settings: Settings) -> Case:
         Categorical(),
         (scaled(images.x_train[: variant.rows]), images.y_train[: variant.rows]),
         (scaled(corrupted.x), corrupted.y),
-        reference=published("cifar10c") if level == 4 else None,
+        reference=published("cifar10c") if level == LEVEL else None,
         notes=("no posterior is published for this task: scores against the truth only",),
     )
 
