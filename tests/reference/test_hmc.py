@@ -81,7 +81,7 @@ def test_draws_have_the_posterior_mean_and_covariance(model, draws):
 def test_the_step_size_settles(draws, folder):
     steps = np.log([load_file(path)["step_size"] for path in sorted(folder.glob("draws-*"))])
     # Its gain is 2 / (100 + t) and an error of the acceptance below 1: over the last half of 600 iterations it can
-    # move by 2 log(700 / 400) at the very most, and by a tenth of that where the errors are a tenth and keep their sign.
+    # move by 2 log(700 / 400) at the very most, and by a tenth of that where errors are a tenth and keep their sign.
     assert np.max(np.ptp(steps[15:], axis=0)) < 0.2 * np.log(700 / 400)
 
 

@@ -183,4 +183,6 @@ def assemble(
     label = "-".join([task, *(f"{name}{value:.12g}" for name, value in variant.chosen.items())])
     if reference is not None:
         reference = reference.first(len(y_test))
+        if "prior_variance" in variant.chosen:
+            notes = (*notes, "the reference may have been computed with another prior variance than this")
     return Case(task, label, variant, problem, x_test, y_test, settings, reference, side_by_side, notes)
