@@ -93,6 +93,23 @@ def verdict(found):
     return f"SAE has the lower median W1 in {ahead} of {cells} cells ({parts})."
 
 
+def undecided(found):
+    """Splits whose floor is not well below the scores."""
+    parts = []
+    for split, record in references().items():
+        floor = record["floor"]["w1"]
+        medians = [
+            statistics.median(values(found, "uci_gap", {"split": split}, method, 10_000, "w1"))
+            for method in ("ae", "sae")
+        ]
+        share = floor / min(medians)
+        verdict = "no ranking can be read from it" if share > 0.5 else "rankings can be read from it"
+        parts.append(
+            f"  - split {split}: the floor, {floor:.3f}, is {share:.0%} of the better W1 at 10,000 epochs; {verdict}."
+        )
+    return "\n".join(parts)
+
+
 def timing():
     record = load("timing-uci_gap.json")
     return (
@@ -128,6 +145,7 @@ def render():
         "REFERENCES": reference_table(),
         "TRUTH": truth_table(found),
         "VERDICT": verdict(found),
+        "UNDECIDED": undecided(found),
         "DERMAMNIST": dermamnist_table(found),
         "TABLES": tables,
         "ANCHORS": anchors,
