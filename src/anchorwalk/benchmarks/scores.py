@@ -51,9 +51,10 @@ def _numbers(case: Case, posterior: Posterior) -> Scored:
     mean, scale = member_normals(case, [member.params for member in posterior])
     y = np.asarray(case.y_test, np.float64)
     density = -0.5 * ((y - mean) / scale) ** 2 - np.log(scale) - 0.5 * np.log(2 * np.pi)
+    top = np.max(density, axis=0)
     quantiles = normal_mixture_quantiles(mean, scale, LEVELS).astype(np.float64)
     scores = {
-        "nll": metrics.negative_log_likelihood(np.logaddexp.reduce(density, axis=0) - np.log(len(mean))),
+        "nll": metrics.negative_log_likelihood(top + np.log(np.mean(np.exp(density - top), axis=0))),
         "rmse": metrics.rmse(mean.mean(0), y),
         "crps": metrics.crps(quantiles.T, y),
         "spread": float(np.mean(np.sqrt(mean.var(0) + np.mean(scale**2, axis=0)))),

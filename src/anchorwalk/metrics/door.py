@@ -51,7 +51,7 @@ def probabilities(argument: str, value: Any) -> HostArray:
     finite(argument, array)
     table = array.astype(np.float64)
     softmax = "Pass probabilities; of logits, their softmax."
-    if table.min() < 0:  # no tolerance here: rounding a probability never makes it negative
+    if (table < 0).any():  # no tolerance here: rounding a probability never makes it negative
         row, column = (int(i) for i in np.argwhere(table < 0)[0])
         checks.reject(argument, f"{table[row, column]:g} at index ({row}, {column})", "no negative number", softmax)
     sums = table.sum(axis=1)
