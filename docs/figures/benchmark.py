@@ -14,6 +14,7 @@ from anchorwalk.benchmarks.losses import AE_COLOUR, SAE_COLOUR
 from anchorwalk.benchmarks.tasks.uci_gap import REFERENCED
 
 ROOT = Path(__file__).parent.parent.parent
+PLAIN = matplotlib.ticker.FuncFormatter(lambda value, _: f"{value:g}")
 BUDGETS = (200, 500, 1000, 10_000)
 FEATURES = {0: "relative compactness", 1: "surface area", 5: "orientation", 6: "glazing area"}
 
@@ -40,8 +41,13 @@ def main():
             axis.plot(places, medians, color=colour, marker="o", markersize=5, linewidth=1.3, label=method.upper())
         floor = json.loads((ROOT / f"results/reference-uci_gap-{split}.json").read_text())["floor"]["w1"]
         axis.axhline(floor, color="0.35", linewidth=1, linestyle=(0, (4, 3)))
-        axis.annotate("reference's own halves", (3.45, floor), va="bottom", ha="right", fontsize=7, color="0.35")
+        axis.set_xlim(-0.5, 3.5)
+        axis.text(3.45, floor * 1.03, "reference's own halves", va="bottom", ha="right", fontsize=7, color="0.35")
         axis.set_yscale("log")
+        axis.yaxis.set_major_formatter(PLAIN)
+        axis.yaxis.set_minor_formatter(PLAIN)
+        axis.yaxis.set_minor_locator(matplotlib.ticker.LogLocator(subs=(2, 5)))
+        axis.tick_params(axis="y", which="minor", labelsize=8)
         axis.set_xticks(range(len(BUDGETS)), [f"{budget:,}" for budget in BUDGETS], fontsize=8)
         axis.set_title(f"split {split}: {FEATURES[split]}", fontsize=9, loc="left")
         axis.spines[["top", "right"]].set_visible(False)

@@ -44,10 +44,12 @@ def draw(losses: dict[str, list[HostArray]], path: Path, title: str) -> None:
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import FuncFormatter, LogLocator
 
     figure, axes = plt.subplots(2, 1, figsize=(9, 5.2), sharex=True, sharey=True, layout="constrained")
     values = np.concatenate([np.concatenate(members) for members in losses.values()])
     shift = 0.05 * (np.max(values) - np.min(values)) - np.min(values)  # a logarithm needs numbers above zero
+    plain = FuncFormatter(lambda value, _: f"{value:g}")
     names = {"AE": "Anchored ensemble", "SAE": "Sequential anchored ensemble"}
     for axis, (name, colour) in zip(axes, (("AE", AE_COLOUR), ("SAE", SAE_COLOUR)), strict=True):
         members = losses[name]
@@ -56,6 +58,9 @@ def draw(losses: dict[str, list[HostArray]], path: Path, title: str) -> None:
             axis.axvline(start + 1, color="0.85", linewidth=0.8, zorder=0)
             axis.plot(start + 1 + np.arange(len(member)), member + shift, color=colour, linewidth=1.4)
         axis.set_yscale("log")
+        axis.yaxis.set_major_formatter(plain)
+        axis.yaxis.set_minor_formatter(plain)
+        axis.yaxis.set_minor_locator(LogLocator(subs=(2, 5)))
         axis.set_title(f"{names[name]}: {len(members)} members", loc="left", fontsize=10)
         axis.set_ylabel("anchored loss (shifted)")
         axis.spines[["top", "right"]].set_visible(False)
