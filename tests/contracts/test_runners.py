@@ -151,7 +151,7 @@ def test_shared_order_is_one_order_and_own_orders_are_not():
     problem = aw.Problem(zero_start, model_apply, aw.Normal(scale=0.5), aw.Prior(), data=(model.x, model.y))
     for shared in (True, False):
         plan = aw.Plan(2, 1, first=how, shared_order=shared)
-        walk = baselines._AtMean()
+        walk = baselines.AtMean()
         one, two = aw.sample(KEY, problem, plan, walk=walk, runner=aw.Vectorized(width=2), callbacks=[])
         assert np.allclose(one.params, two.params, atol=1e-6) == shared
 
