@@ -12,12 +12,10 @@ import numpy as np
 from anchorwalk import checks
 from anchorwalk.benchmarks import records
 from anchorwalk.benchmarks.methods import METHODS, Method
-from anchorwalk.benchmarks.scores import score
+from anchorwalk.benchmarks.scores import Scored, score
 from anchorwalk.benchmarks.tasks import TASKS, Case, Variant
+from anchorwalk.ensembles import Posterior
 from anchorwalk.store import fingerprint
-
-BUDGETS = (200, 500, 1000, 10_000)
-"""The paper's budgets, in epochs."""
 
 
 @dataclass(frozen=True)
@@ -120,15 +118,7 @@ def run(
             if not posterior.complete:  # Ctrl-C: what a run by itself has trained is in its folder, to go on with
                 return Outcome(made, there, complete=False)
             scored = score(case, posterior)
-            record = {
-                **about,
-                "run": r,
-                "members": len(posterior),
-                "diverged": posterior.diverged,
-                "seconds": round(float(np.sum([info.seconds for info in posterior.infos])), 3),
-                "side_by_side": len(block),
-                "scores": {name: float(f"{value:.6g}") for name, value in scored.scores.items()},
-            }
+            record = {**about, **_made(r, posterior, len(block), scored)}
             predictions = scored.predictions if request.save_predictions else None
             records.write(request.results, names[r], record, predictions)
             made += 1
@@ -140,6 +130,18 @@ def run(
 
 def _name(case: Case, request: Request, r: int) -> str:
     return records.name_of(case.label, request.method, request.budget, request.protocol, request.seed, r)
+
+
+def _made(r: int, posterior: Posterior, side_by_side: int, scored: Scored) -> dict[str, Any]:
+    """What is a run's own in its record."""
+    return {
+        "run": r,
+        "members": len(posterior),
+        "diverged": posterior.diverged,
+        "seconds": round(float(np.sum([info.seconds for info in posterior.infos])), 3),
+        "side_by_side": side_by_side,
+        "scores": {name: float(f"{value:.6g}") for name, value in scored.scores.items()},
+    }
 
 
 def _about(case: Case, request: Request, method: Method) -> dict[str, Any]:

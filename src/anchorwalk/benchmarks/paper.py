@@ -13,6 +13,7 @@ class Figure(NamedTuple):
 
 
 BUDGETS = (200, 500, 1000, 10_000)
+"""In epochs."""
 
 _AGREEMENT = {
     "cifar10": (

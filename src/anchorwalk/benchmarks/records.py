@@ -30,7 +30,13 @@ def write(folder: Path, name: str, record: dict[str, Any], predictions: dict[str
         temporary = folder / f".{name}.predictions.tmp.npz"
         np.savez_compressed(temporary, **predictions)
         os.replace(temporary, path)
-    files.write(folder / f"{name}.json", (json.dumps({"format": FORMAT, **record}, indent=1) + "\n").encode())
+    save(folder / f"{name}.json", {"format": FORMAT, **record})
+
+
+def save(path: Path, record: dict[str, Any]) -> None:
+    """Write a record of any kind as JSON; its folder is made where it is missing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.write(path, (json.dumps(record, indent=1) + "\n").encode())
 
 
 def there(folder: Path, name: str, with_predictions: bool) -> bool:

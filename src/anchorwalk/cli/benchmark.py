@@ -1,6 +1,5 @@
 """`anchorwalk benchmark`: the paper's experiments."""
 
-import json
 import shlex
 import sys
 from pathlib import Path
@@ -174,13 +173,12 @@ def anchors(
     with shown(console):
         found = worth(BUDGETS)
         if out is not None:
-            out.parent.mkdir(parents=True, exist_ok=True)
             record = {
                 "kind": "anchors",
                 "command": "anchorwalk benchmark anchors",
                 "rows": [vars(row) for row in found],
             }
-            files.write(out, (json.dumps(record, indent=1) + "\n").encode())
+            records.save(out, record)
     console.print(Markdown(markdown(found)))
 
 
@@ -198,8 +196,7 @@ def cost(
             checks.choice("--task", name, tuple(SHAPES))
         found = [measure(name) for name in names]
         if out is not None:
-            out.parent.mkdir(parents=True, exist_ok=True)
             about = {"kind": "cost", "command": "anchorwalk benchmark cost", **records.surroundings()}
             record = {**about, "rows": [vars(row) for row in found]}
-            files.write(out, (json.dumps(record, indent=1) + "\n").encode())
+            records.save(out, record)
     console.print(Markdown(markdown(found, BUDGETS)))

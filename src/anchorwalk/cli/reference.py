@@ -1,6 +1,5 @@
 """`anchorwalk reference`: a reference posterior by Hamiltonian Monte Carlo."""
 
-import json
 import shlex
 import sys
 from importlib.util import find_spec
@@ -12,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from anchorwalk import checks, files
+from anchorwalk import checks
 from anchorwalk.benchmarks import TASKS, Variant, open_case, records
 from anchorwalk.cli.errors import shown
 
@@ -56,9 +55,8 @@ def reference(
         path = out or folder / f"{case.label}.npz"
         store(path, evidence, about)
         if record is not None:
-            record.parent.mkdir(parents=True, exist_ok=True)
             full = {"kind": "reference", **about, "floor": evidence.floor, **records.surroundings()}
-            files.write(record, (json.dumps(full, indent=1) + "\n").encode())
+            records.save(record, full)
     console.print(_table(case.label, evidence))
     console.print(f"Written: {path}" + (f", {record}" if record else ""), markup=False, highlight=False)
 

@@ -23,12 +23,12 @@ import numpy as np
 import optax
 from safetensors.numpy import load_file, save
 
-from anchorwalk import checks, files
+from anchorwalk import checks, files, tree
 from anchorwalk.problem import Problem
-from anchorwalk.reference.density import log_density, params_of, prior_scale, widened
+from anchorwalk.reference.density import log_density, prior_scale, widened
 from anchorwalk.reference.kernel import Block, Geometry, geometry, mean_information, run_block, start_tuning
 from anchorwalk.store import fingerprint
-from anchorwalk.types import Array, Key, Params
+from anchorwalk.types import Array, Key
 
 HostArray = np.ndarray[Any, Any]
 START_RATE = 0.01
@@ -154,11 +154,6 @@ def hamiltonian(
         return _sample(key, problem, sampler, folder, state, report)
 
 
-def member_params(problem: Problem, vector: HostArray) -> Params:
-    """The parameters of one draw, as the network takes them."""
-    return params_of(problem, jnp.asarray(vector))
-
-
 def _warm_up(key: Key, problem: Problem, sampler: Sampler, folder: Path, report: Any) -> dict[str, Any]:
     """The state of the chains after warm-up, or after the last block of draws that was saved."""
     saved = sorted(folder.glob("window-*.safetensors"))
@@ -257,8 +252,7 @@ def _starts(key: Key, problem: Problem, sampler: Sampler) -> Array:
     """A draw of the prior for each chain, then a short descent on the negative log-density."""
     scale = prior_scale(problem)
     mean = jax.tree.map(lambda m, leaf: jnp.broadcast_to(m, leaf.shape), problem.prior.mean, problem.params_like)
-    centre = jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(mean)])
-    vectors = centre + scale * jax.random.normal(key, (sampler.chains, scale.size), scale.dtype)
+    vectors = tree.ravel(mean) + scale * jax.random.normal(key, (sampler.chains, scale.size), scale.dtype)
     optimizer = optax.adam(START_RATE)
     gradient = jax.vmap(jax.grad(lambda vector: -log_density(problem, vector) / problem.n))
 

@@ -1,6 +1,6 @@
 """What a runner is: it trains one member of every chain of a block, as one compiled program."""
 
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -34,3 +34,9 @@ class Runner(Protocol):
     ) -> tuple[ChainState, Member]:
         """The next member of each chain."""
         ...
+
+
+def filled(lanes: Any, width: int) -> Any:
+    """Lanes of a block, filled up to its width with copies of the last one."""
+    missing = width - lanes.shape[0]
+    return lanes if missing == 0 else np.concatenate([lanes, np.repeat(lanes[-1:], missing, axis=0)])

@@ -9,7 +9,7 @@ import numpy as np
 
 from anchorwalk import checks
 from anchorwalk.ensembles.chain import Options, Recipe, start_chain, step_chain
-from anchorwalk.ensembles.runners.base import Lanes
+from anchorwalk.ensembles.runners.base import Lanes, filled
 from anchorwalk.types import ChainState, Key, Member
 
 
@@ -64,8 +64,7 @@ class SideBySide:
         return self.roots[runs], numbers
 
     def _fill(self, lanes: Any) -> Any:
-        missing = self.width - lanes.shape[0]
-        return lanes if missing == 0 else np.concatenate([lanes, np.repeat(lanes[-1:], missing, axis=0)])
+        return filled(lanes, self.width)
 
 
 def _numbered(result: tuple[ChainState, Member], chains: Lanes) -> tuple[ChainState, Member]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from anchorwalk import checks
 from anchorwalk.ensembles.chain import Options, Recipe, start_chain, step_chain
-from anchorwalk.ensembles.runners.base import Lanes
+from anchorwalk.ensembles.runners.base import Lanes, filled
 from anchorwalk.types import ChainState, Key, Member
 
 
@@ -45,8 +45,7 @@ class Vectorized:
         return _step(root, recipe, options, self._fill(chains), np.int32(index), states)  # type: ignore[no-any-return]
 
     def _fill(self, lanes: Any) -> Any:
-        missing = self.width - lanes.shape[0]
-        return lanes if missing == 0 else np.concatenate([lanes, np.repeat(lanes[-1:], missing, axis=0)])
+        return filled(lanes, self.width)
 
 
 # Index and root are the same in all lanes, so that with a shared order of rows one gather serves the block.
