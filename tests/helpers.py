@@ -10,7 +10,7 @@ import numpy as np
 import anchorwalk as aw
 from anchorwalk import tree
 from anchorwalk.ensembles.posterior import Posterior
-from anchorwalk.store import MemoryStore, Round
+from anchorwalk.store import DiskStore, MemoryStore, Round
 from anchorwalk.types import ChainState, Member, MemberInfo, WalkState
 
 # Module-level functions, so that problems made from them share their compiled programs.
@@ -124,3 +124,59 @@ def stacked_params(posterior):
 
 def zeros_init(key):
     return jnp.zeros(())
+
+
+ABOUT = {
+    "plan": {
+        "chains": 2,
+        "members": 3,
+        "epochs": 16,
+        "shared_order": False,
+        "first": {"optimizer": "Adam", "epochs": 4, "batch_size": 7, "keep": "last"},
+        "then": {"optimizer": "Adam", "epochs": 2, "batch_size": 7, "keep": "last"},
+        "here": [0, 1],
+    },
+    "key": {"implementation": "threefry2x32", "data": [0, 7]},
+    "walk": "GuidedWalk",
+    "prior": {},
+    "likelihood": {"name": "Normal", "settings": {"scale": 0.5}},
+    "inputs": {"tree": None, "leaves": []},
+    "rows": 20,
+}
+"""What a run says of itself, for runs that nobody trained."""
+
+
+def made_up_round(like, chains, index, seed=0):
+    """A finished round of arrays that nobody trained, in the shapes and dtypes of `like`."""
+    rng = np.random.default_rng([seed, index, *chains])
+    lanes = len(chains)
+
+    def draw(leaf):
+        return rng.normal(size=(lanes, *leaf.shape)).astype(leaf.dtype)
+
+    params = jax.tree.map(draw, like)
+    numbers = [np.zeros(lanes, np.int32), *(rng.normal(size=lanes).astype(np.float32) for _ in range(5))]
+    info = MemberInfo(np.asarray(chains, np.uint32), np.full(lanes, index, np.int32), *numbers, np.full(lanes, 0.25))
+    losses = rng.normal(size=(lanes, 2 if index else 4)).astype(np.float32)
+    return Round(chains, index, Member(params, losses, info), made_up_state(params))
+
+
+def made_up_state(params):
+    return ChainState(WalkState(params, ()), None, params)
+
+
+def made_up_run(folder, like=None, blocks=((0, 1),), members=3, header=None, seed=0, **options):
+    """A stored run that nobody trained; returns its members by (chain, index)."""
+    like = {"w": jax.ShapeDtypeStruct((3,), np.float32)} if like is None else like
+    store = DiskStore(folder, **options)
+    chains = sorted(chain for block in blocks for chain in block)
+    about = {**ABOUT, "plan": {**ABOUT["plan"], "chains": max(chains) + 1, "members": members, "here": chains}}
+    store.begin({"network": "made up"} | (header or {}), made_up_state(like), about)
+    kept = {}
+    for index in range(members):
+        for block in blocks:
+            one = made_up_round(like, tuple(block), index, seed)
+            store.commit(one)
+            kept |= {(chain, index): tree.lane(one.members, lane) for lane, chain in enumerate(block)}
+    store.end()
+    return kept

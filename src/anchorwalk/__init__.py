@@ -17,6 +17,7 @@ from anchorwalk.ensembles import (
     anchored_ensemble,
     deep_ensemble,
     describe,
+    load,
     map_estimate,
     sample,
     sequential_anchored_ensemble,
@@ -26,7 +27,7 @@ from anchorwalk.likelihoods import Bernoulli, Categorical, HeteroscedasticNormal
 from anchorwalk.prediction import Prediction
 from anchorwalk.prior import Prior, by_path, fan_in
 from anchorwalk.problem import Problem
-from anchorwalk.store import MemoryStore
+from anchorwalk.store import DiskStore, MemoryStore
 from anchorwalk.training import SGD, Adam, Training
 from anchorwalk.types import Member, MemberInfo, Walk, WalkInfo, WalkState
 from anchorwalk.walks import Autoregressive, GuidedWalk, Hamiltonian, Independent, RandomWalk, Rotation
@@ -40,6 +41,7 @@ __all__ = [
     "Bernoulli",
     "Categorical",
     "Description",
+    "DiskStore",
     "GuidedWalk",
     "Hamiltonian",
     "HeteroscedasticNormal",
@@ -71,6 +73,7 @@ __all__ = [
     "describe",
     "errors",
     "fan_in",
+    "load",
     "map_estimate",
     "networks",
     "sample",

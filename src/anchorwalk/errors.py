@@ -18,6 +18,22 @@ class TrainingFailed(AnchorwalkError, RuntimeError):
     """A chain whose first training diverged at every attempt."""
 
 
+class StoreDamaged(AnchorwalkError, RuntimeError):
+    """A file of a stored run that is missing or not what was written."""
+
+
+class StoreFailed(AnchorwalkError, RuntimeError):
+    """A store that could not write; what it had before is safe."""
+
+
+class DamagedWarning(UserWarning):
+    """A part of a stored run is damaged, and the rest of it was read."""
+
+
+class OtherNetworkWarning(UserWarning):
+    """A network that is given for a stored run seems not to be the one that it was made with."""
+
+
 class DivergedWarning(UserWarning):
     """Some members of a run are not finite and are left out of iteration and prediction."""
 

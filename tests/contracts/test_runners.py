@@ -114,7 +114,7 @@ def test_a_finished_run_is_not_run_again():
 def test_a_run_with_other_arguments_is_refused(changes, named):
     store = MemoryStore()
     arguments = {"key": KEY, "problem": small_problem(), "plan": small_plan(), "walk": WALK, "runner": aw.Sequential()}
-    store.begin(aw.sample(**arguments, callbacks=[]).settings, None)
+    store.begin(aw.sample(**arguments, callbacks=[]).settings, None, {})
     with pytest.raises(InvalidInput, match=rf"with a run of other arguments: {named} was .*choose another store"):
         aw.sample(**(arguments | changes), store=store, callbacks=[])
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 import anchorwalk
-from anchorwalk.cli import benchmark, reference
+from anchorwalk.cli import benchmark, reference, runs
 from anchorwalk.cli.errors import shown
 from anchorwalk.datasets import energy
 from anchorwalk.demo import BUDGET, GAP, Result, draw, run
@@ -22,6 +22,8 @@ app = typer.Typer(
 )
 app.add_typer(benchmark.app, name="benchmark")
 app.command()(reference.reference)
+for command in (runs.runs, runs.verify, runs.thin, runs.merge, runs.prune):
+    app.command()(command)
 
 
 def _show_version(wanted: bool) -> None:

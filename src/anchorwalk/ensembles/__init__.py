@@ -4,6 +4,7 @@ from anchorwalk.ensembles.anchored import anchored_ensemble
 from anchorwalk.ensembles.baselines import deep_ensemble, map_estimate
 from anchorwalk.ensembles.callbacks import Callback, Progress, Report
 from anchorwalk.ensembles.describe import Description, describe
+from anchorwalk.ensembles.load import load
 from anchorwalk.ensembles.plan import Plan
 from anchorwalk.ensembles.posterior import Posterior
 from anchorwalk.ensembles.runners import Runner, Sequential, Vectorized
@@ -23,6 +24,7 @@ __all__ = [
     "anchored_ensemble",
     "deep_ensemble",
     "describe",
+    "load",
     "map_estimate",
     "sample",
     "sequential_anchored_ensemble",

@@ -13,7 +13,7 @@ class Report(NamedTuple):
     """One finished round.
 
     Attributes:
-        plan: The run's plan.
+        plan: The run's plan, with the chains that are run here alone.
         chains: The chains that were trained.
         index: The place of the new members in their chains.
         members: The new members, one for each of `chains`.

@@ -1,7 +1,7 @@
 """A plan: how a budget of epochs becomes chains and members (paper, Tables 4 and 5)."""
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from anchorwalk import checks
 from anchorwalk.training import Training
@@ -72,6 +72,16 @@ class Plan:
             return self.first
         assert self.then is not None
         return self.then
+
+    def form(self) -> dict[str, Any]:
+        """The plan as JSON, to be read by people and other programs."""
+        return {
+            "chains": self.chains,
+            "members": self.members,
+            "epochs": self.epochs,
+            "shared_order": self.shared_order,
+            **{name: how and how.form() for name, how in (("first", self.first), ("then", self.then))},
+        }
 
     @classmethod
     def from_budget(

@@ -1,7 +1,8 @@
 """The one call: chains of anchors, trained round by round (paper, Algorithms 1 and 2)."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -19,7 +20,7 @@ from anchorwalk.ensembles.runners import Lanes, Runner, parse
 from anchorwalk.errors import DivergedWarning, InterruptedWarning, Status, TrainingFailed, warn
 from anchorwalk.likelihoods import NormalLikelihood
 from anchorwalk.problem import Problem
-from anchorwalk.store import DiskStore, MemoryStore, Round, Store, fingerprint, member_at
+from anchorwalk.store import DiskStore, MemoryStore, Round, Store, fingerprint, forms, member_at
 from anchorwalk.types import ChainState, Key, Member, Walk
 from anchorwalk.walks import check_walk
 
@@ -36,6 +37,7 @@ def sample(
     store: Store | str | PathLike[str] | None = None,
     callbacks: Sequence[Callback] | None = None,
     perturb_targets: bool = False,
+    chains: Collection[int] | None = None,
 ) -> Posterior:
     """Approximate samples of the posterior: `plan.chains` chains of `plan.members` networks each.
 
@@ -54,6 +56,8 @@ def sample(
         perturb_targets: For normal likelihoods: whether each member's targets are moved by a draw of the
             likelihood's noise that walks with its anchor. The paper has none; on a linear model it
             makes the members exact posterior samples.
+        chains: Which of the plan's chains to run here, from 0; None runs all. Folders that hold different chains
+            of one plan, run in different places, are put together by `anchorwalk merge`.
 
     Returns:
         The members, in the order (chain, member).
@@ -61,6 +65,8 @@ def sample(
     Raises:
         InvalidInput: Arguments that do not fit together, before any work starts.
         TrainingFailed: A chain whose first training diverged four times.
+        StoreDamaged: A stored run with a file that is not whole.
+        StoreFailed: A round that could not be written; those before it are safe.
 
     Example:
         >>> import anchorwalk as aw, jax, jax.numpy as jnp
@@ -81,14 +87,18 @@ def sample(
         checks.reject("perturb_targets", given, "a normal likelihood", "Set perturb_targets=False.")
     listeners = _check_callbacks(callbacks)
     place = _open(store)
+    here = _check_chains(chains, plan)
     runner = parse(runner, problem, plan.chains, place.header().get("runner"))
     settings = _settings(key, problem, plan, walk, runner, perturb_targets)
     options = Options(plan.shared_order, perturb_targets)
-    place.begin(settings, state_like(problem, walk, options))
-    complete = _Run(key, problem, plan, walk, runner, place, options).go(listeners)
+    place.begin(settings, state_like(problem, walk, options), _about(key, problem, plan, walk, here))
+    try:
+        complete = _Run(key, problem, plan, walk, runner, place, options, here).go(listeners)
+    finally:
+        place.end()
     infos = tuple(i for i in place.infos() if i.chain < plan.chains and i.index < plan.members)  # type: ignore[operator]
     posterior = Posterior(place, problem.apply, problem.likelihood, infos, settings, complete)
-    _report_end(posterior, plan)
+    _report_end(posterior, len(here) * plan.members)
     return posterior
 
 
@@ -111,6 +121,32 @@ def _settings(
     if plan.members > 1 and plan.then is not None:  # else it is still open how a chain goes on
         settings["then"] = fingerprint.of_training(plan.then, problem.params_like)
     return settings
+
+
+def _about(key: Key, problem: Problem, plan: Plan, walk: Walk, here: Sequence[int]) -> dict[str, Any]:
+    """What a later reader of the run needs or wants to know, as JSON."""
+    return {
+        "plan": {**plan.form(), "here": list(here)},
+        "key": {"implementation": str(jax.random.key_impl(key)), "data": np.asarray(jax.random.key_data(key)).tolist()},
+        "walk": repr(walk),
+        "prior": forms.of_prior(problem.prior),
+        "likelihood": forms.of_likelihood(problem.likelihood),
+        "inputs": forms.of_inputs(problem.data.x),
+        "rows": problem.n,
+    }
+
+
+def _check_chains(chains: Any, plan: Plan) -> list[int]:
+    if chains is None:
+        return list(range(plan.chains))
+    try:
+        numbers = sorted({checks.count("chains", chain, least=0) for chain in chains})
+    except TypeError:
+        checks.reject("chains", repr(chains), "numbers of chains, from 0", "Pass a list, or None for all.")
+    if not numbers or numbers[-1] >= plan.chains:
+        given = f"{numbers} for a plan of {plan.chains} chains"
+        checks.reject("chains", given, f"numbers from 0 to {plan.chains - 1}", "Pass those, or None for all.")
+    return numbers
 
 
 def _check_callbacks(callbacks: Any) -> Sequence[Callback]:
@@ -142,25 +178,25 @@ class _Run:
         runner: Runner,
         store: Store,
         options: Options,
+        here: Sequence[int],
     ) -> None:
         self.key, self.problem, self.plan, self.walk = key, problem, plan, walk
         self.runner, self.store, self.options = runner, store, options
-        self.done = [0] * plan.chains
-        for info in store.infos():
-            if info.chain < plan.chains and info.index < plan.members:  # type: ignore[operator]
-                self.done[int(info.chain)] += 1  # type: ignore[arg-type]
+        done = store.done()
+        self.done = {chain: min(done.get(chain, 0), plan.members) for chain in here}
+        self.shown = replace(plan, chains=len(here))
         self.states: dict[tuple[int, ...], ChainState] = {}
 
     @property
     def epochs_done(self) -> int:
         later = self.plan.then.epochs if self.plan.then is not None else 0
-        return sum(self.plan.first.epochs + (done - 1) * later for done in self.done if done)
+        return sum(self.plan.first.epochs + (done - 1) * later for done in self.done.values() if done)
 
     def go(self, listeners: Sequence[Callback]) -> bool:
         """Run what is left of the plan; False if it was interrupted."""
         whole_run = [listener for listener in listeners if isinstance(listener, RunCallback)]
         for listener in whole_run:
-            listener.start(self.plan, self.epochs_done)
+            listener.start(self.shown, self.epochs_done)
         try:
             return self._rounds(listeners)
         finally:
@@ -171,17 +207,17 @@ class _Run:
         began = time.perf_counter()
         with Interrupt() as interrupt:
             for index in range(self.plan.members):
-                pending = [chain for chain in range(self.plan.chains) if self.done[chain] == index]
+                pending = [chain for chain, done in self.done.items() if done == index]
                 for start in range(0, len(pending), self.runner.width):
                     block = tuple(pending[start : start + self.runner.width])
                     members = self._round(block, index)
-                    finished = min(self.done) >= self.plan.members
+                    finished = min(self.done.values()) >= self.plan.members
                     report = Report(
-                        plan=self.plan,
+                        plan=self.shown,
                         chains=block,
                         index=index,
                         members=members,
-                        members_done=sum(self.done),
+                        members_done=sum(self.done.values()),
                         epochs_done=self.epochs_done,
                         seconds=time.perf_counter() - began,
                         last=finished or interrupt.asked,
@@ -232,7 +268,7 @@ class _Run:
             attempts = attempts + failed.astype(np.uint32)
 
 
-def _report_end(posterior: Posterior, plan: Plan) -> None:
+def _report_end(posterior: Posterior, planned: int) -> None:
     if posterior.diverged:
         warn(
             f"{posterior.diverged} of {len(posterior.infos)} members did not stay finite and are left out of iteration "
@@ -240,4 +276,4 @@ def _report_end(posterior: Posterior, plan: Plan) -> None:
             DivergedWarning,
         )
     if not posterior.complete:
-        warn(f"the run was interrupted with {len(posterior.infos)} of {plan.total} members done", InterruptedWarning)
+        warn(f"the run was interrupted with {len(posterior.infos)} of {planned} members done", InterruptedWarning)

@@ -1,7 +1,7 @@
 """What a store is: a place that takes finished rounds and gives members and chain states back."""
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -36,12 +36,13 @@ class Store(Protocol):
         """The header of the run that is here; empty where there is none."""
         ...
 
-    def begin(self, header: Header, like: ChainState) -> None:
+    def begin(self, header: Header, like: ChainState, about: Mapping[str, Any]) -> None:
         """Start a run, or go on with the one that is here.
 
         Args:
             header: What must be equal for the run to go on.
             like: Shapes and dtypes of a chain's state.
+            about: What a later reader needs, as JSON.
 
         Raises:
             InvalidInput: Where a run with another header is here.
@@ -52,8 +53,16 @@ class Store(Protocol):
         """Take a finished round; when this returns, it is safe."""
         ...
 
+    def end(self) -> None:
+        """The run is over, or was ended: others may write, and reading goes on."""
+        ...
+
     def infos(self) -> list[MemberInfo]:
         """Everything known of all members so far, in the order (chain, member)."""
+        ...
+
+    def done(self) -> dict[int, int]:
+        """Members finished of each chain."""
         ...
 
     def member(self, chain: int, index: int) -> Member:

@@ -1,5 +1,8 @@
 """Members in memory, behind the interface of every store."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from anchorwalk import tree
 from anchorwalk.store.base import Header, Round, check_same, info_at, member_at
 from anchorwalk.types import ChainState, Member, MemberInfo
@@ -23,7 +26,7 @@ class MemoryStore:
         """The header of the run that is here; empty where there is none."""
         return self._header
 
-    def begin(self, header: Header, like: ChainState) -> None:
+    def begin(self, header: Header, like: ChainState, about: Mapping[str, Any]) -> None:
         """Start a run, or go on with the one that is here.
 
         Raises:
@@ -38,10 +41,20 @@ class MemoryStore:
             self._rounds[chain, round_.index] = (round_.members, lane)
             self._states[chain] = (round_.states, lane)
 
+    def end(self) -> None:
+        """Nothing is left to do."""
+
     def infos(self) -> list[MemberInfo]:
         """Everything known of all members so far, in the order (chain, member)."""
         in_order = (self._rounds[place] for place in sorted(self._rounds))
         return [info_at(members.info, lane) for members, lane in in_order]
+
+    def done(self) -> dict[int, int]:
+        """Members finished of each chain."""
+        result: dict[int, int] = {}
+        for chain, index in self._rounds:
+            result[chain] = max(result.get(chain, 0), index + 1)
+        return result
 
     def member(self, chain: int, index: int) -> Member:
         """One member."""

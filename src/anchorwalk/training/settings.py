@@ -51,3 +51,12 @@ class Training:
     def steps(self, n: int) -> int:
         """Optimiser steps on `n` rows: the last, smaller batch of an epoch counts."""
         return self.epochs * -(-n // self.batch_size)
+
+    def form(self) -> dict[str, Any]:
+        """The training as JSON, to be read by people and other programs."""
+        return {
+            "optimizer": repr(self.optimizer),
+            "epochs": self.epochs,
+            "batch_size": self.batch_size,
+            "keep": self.keep,
+        }

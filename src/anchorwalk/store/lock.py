@@ -1,0 +1,60 @@
+"""One process writes to a run at a time."""
+
+import json
+import os
+import socket
+from datetime import datetime
+from pathlib import Path
+
+from anchorwalk import checks
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover  # not a POSIX system: there is no guard
+    fcntl = None  # type: ignore[assignment]
+
+
+class Lock:
+    """A lock on a folder, which the system takes back when its holder dies.
+
+    Args:
+        path: The lock's file; it stays behind, and says who held it last.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor: int | None = None
+
+    def acquire(self) -> None:
+        """Take the lock.
+
+        Raises:
+            InvalidInput: Where another holds it, naming the holder.
+        """
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        descriptor = os.open(self.path, flags, 0o666)
+        try:
+            if fcntl is not None:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(descriptor, 1000, 0).decode(errors="replace")
+            os.close(descriptor)
+            given = f"the folder {self.path.parent}, to which another process writes: {holder or 'just starting'}"
+            remedy = "Wait for it, end it, or choose another folder; reading is always possible."
+            checks.reject("store", given, "a run that nobody writes to", remedy)
+        except OSError:  # a file system without locks
+            pass
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(_identity()).encode(), 0)
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Give the lock back; nothing happens where it is not held."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def _identity() -> dict[str, object]:
+    now = datetime.now().astimezone().isoformat(timespec="seconds")
+    return {"process": os.getpid(), "host": socket.gethostname(), "since": now}
