@@ -19,8 +19,8 @@ MODULES = sorted(
 PUBLIC = """
 Adam Autoregressive Bernoulli Categorical Description DiskStore GuidedWalk Hamiltonian HeteroscedasticNormal Independent
 Member MemberInfo MemoryStore Normal Plan Poisson Posterior Prediction Prior Problem Progress RandomWalk Report Rotation
-SGD Sequential Status Training Vectorized Walk WalkInfo WalkState anchored_ensemble by_path deep_ensemble describe
-errors fan_in load map_estimate networks sample sequential_anchored_ensemble testing walks
+SGD Sequential Status Threaded Training Vectorized Walk WalkInfo WalkState anchored_ensemble by_path deep_ensemble
+describe errors fan_in load map_estimate networks sample sequential_anchored_ensemble testing walks
 """
 
 

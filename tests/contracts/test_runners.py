@@ -8,11 +8,12 @@ import anchorwalk as aw
 from anchorwalk import tree
 from anchorwalk.ensembles import baselines, runners
 from anchorwalk.ensembles.chain import Options, Recipe
+from anchorwalk.ensembles.runners import auto, threaded
 from anchorwalk.errors import InvalidInput
 from anchorwalk.store import MemoryStore
 from helpers import LinearGaussian, leaves_equal, small_plan, small_problem, stacked_params
 
-RUNNERS = [aw.Sequential(), aw.Vectorized(width=2), aw.Vectorized(width=4)]
+RUNNERS = [aw.Sequential(), aw.Vectorized(width=2), aw.Vectorized(width=4), aw.Threaded(2), aw.Threaded(2, 2)]
 WALK = aw.GuidedWalk(step_size=0.3)
 KEY = jax.random.key(7)
 
@@ -51,9 +52,10 @@ def test_runners_agree_at_the_optimum_of_a_convex_problem():
     np.testing.assert_allclose(found[0], found[1], atol=2e-5)
 
 
+@pytest.mark.parametrize("runner", [aw.Vectorized(width=4), aw.Threaded(2, 2), aw.Threaded(4)], ids=repr)
 @pytest.mark.parametrize("shared_order", [False, True])
-def test_a_chain_is_bit_identical_in_every_lane_and_company(shared_order):
-    runner, options = aw.Vectorized(width=4), Options(shared_order, False)
+def test_a_chain_is_bit_identical_in_every_lane_and_company(shared_order, runner):
+    options = Options(shared_order, False)
     problem, plan = small_problem(), small_plan()
     recipe, later = Recipe(problem, WALK, plan.first), Recipe(problem, WALK, plan.then)
 
@@ -73,7 +75,7 @@ def test_a_chain_is_bit_identical_in_every_lane_and_company(shared_order):
             assert leaves_equal(found[chain], reference[chain])
 
 
-@pytest.mark.parametrize("runner", [aw.Sequential(), aw.Vectorized(width=2)], ids=repr)
+@pytest.mark.parametrize("runner", [aw.Sequential(), aw.Vectorized(width=2), aw.Threaded(2, 2)], ids=repr)
 @pytest.mark.parametrize(("chains", "members"), [(3, 1), (3, 2), (1, 4), (2, 3)])
 def test_a_run_that_goes_on_is_the_same_run(runner, chains, members):
     whole = run(small_plan(chains=3, members=4), runner)
@@ -84,6 +86,22 @@ def test_a_run_that_goes_on_is_the_same_run(runner, chains, members):
     assert len(rest) == 12
     assert leaves_equal(stacked_params(rest), stacked_params(whole))
     assert [m.info.loss_end for m in rest] == [m.info.loss_end for m in whole]
+
+
+def test_the_number_of_threads_decides_nothing():
+    plan = small_plan(chains=5, members=2)
+    found = [stacked_params(run(plan, aw.Threaded(threads, 2))) for threads in (1, 2, 3)]
+    assert leaves_equal(found[0], found[1])
+    assert leaves_equal(found[0], found[2])
+
+
+def test_threads_share_one_compiled_program():
+    plan, before = small_plan(chains=4, members=3), len(threaded._programs)
+    run(plan, aw.Threaded(4), key=jax.random.key(1))
+    made = list(threaded._programs)
+    assert before <= len(made) <= before + 2  # first trainings and later ones
+    run(plan, aw.Threaded(2), key=jax.random.key(2))
+    assert list(threaded._programs) == made
 
 
 def test_a_finished_run_is_not_run_again():
@@ -126,11 +144,12 @@ def test_an_anchored_ensemble_becomes_a_sequential_one():
     assert leaves_equal(stacked_params(whole), stacked_params(run(small_plan(chains=2, members=3), "auto")))
 
 
-def test_a_run_grows_by_chains_and_keeps_its_width():
+def test_a_run_grows_by_chains_and_keeps_its_width(monkeypatch):
     store = MemoryStore()
-    assert run(small_plan(chains=2, members=2), "auto", store).settings["runner"] == "Vectorized(width=2)"
+    monkeypatch.setattr(auto, "cores", lambda: 2)
+    assert run(small_plan(chains=2, members=2), "auto", store).settings["runner"] == "Threaded(threads=2, lanes=1)"
     grown = run(small_plan(chains=3, members=2), "auto", store)
-    assert grown.settings["runner"] == "Vectorized(width=2)"
+    assert grown.settings["runner"] == "Threaded(threads=2, lanes=1)"
     assert len(grown) == 6
     with pytest.raises(InvalidInput, match="runner was"):
         run(small_plan(chains=3, members=2), "sequential", store)
@@ -177,7 +196,8 @@ def test_callbacks_hear_of_every_round():
     assert reports[-1].seconds > reports[0].seconds > 0
 
 
-def test_auto_follows_its_rule():
+def test_auto_follows_its_rule(monkeypatch):
+    monkeypatch.setattr(auto, "cores", lambda: 2)
     choose = runners.choose
     small, network = small_problem(), aw.networks.mlp(2, (400, 400), 1)
     large = aw.Problem(
@@ -188,11 +208,19 @@ def test_auto_follows_its_rule():
         data=(np.ones((4, 6, 6, 1)), np.zeros(4, int)),
     )  # fmt: skip
     assert choose(small, 1) == aw.Sequential()
-    assert choose(small, 3) == aw.Vectorized(width=3)
+    assert choose(small, 3) == aw.Threaded(threads=2, lanes=2)
+    assert choose(small, 100) == aw.Threaded(threads=2, lanes=16)
+    assert choose(large, 3) == choose(images, 3) == aw.Threaded(threads=2, lanes=1)
+    assert run(small_plan(chains=2, members=1), "auto").settings["runner"] == "Threaded(threads=2, lanes=1)"
+    monkeypatch.setattr(auto, "cores", lambda: 64)
+    assert choose(small, 100) == aw.Threaded(threads=64, lanes=2)
+    assert choose(large, 100) == aw.Threaded(threads=8, lanes=1)
+    monkeypatch.setattr(auto, "cores", lambda: 1)
     assert choose(small, 100) == aw.Vectorized(width=16)
-    assert choose(large, 3) == aw.Sequential()
-    assert choose(images, 3) == aw.Sequential()
-    assert run(small_plan(chains=2, members=1), "auto").settings["runner"] == "Vectorized(width=2)"
+    assert choose(large, 100) == choose(images, 100) == aw.Sequential()
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert choose(large, 100) == aw.Vectorized(width=16)
+    monkeypatch.undo()
     assert run(small_plan(chains=2, members=1), "sequential").settings["runner"] == "Sequential()"
     assert run(small_plan(chains=2, members=1), "vectorized").settings["runner"] == "Vectorized(width=2)"
     with pytest.raises(InvalidInput, match="runner: got 'fast', expected one of 'auto', 'sequential', 'vectorized'"):

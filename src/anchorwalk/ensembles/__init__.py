@@ -7,7 +7,7 @@ from anchorwalk.ensembles.describe import Description, describe
 from anchorwalk.ensembles.load import load
 from anchorwalk.ensembles.plan import Plan
 from anchorwalk.ensembles.posterior import Posterior
-from anchorwalk.ensembles.runners import Runner, Sequential, Vectorized
+from anchorwalk.ensembles.runners import Runner, Sequential, Threaded, Vectorized
 from anchorwalk.ensembles.sample import sample
 from anchorwalk.ensembles.sequential import sequential_anchored_ensemble
 
@@ -20,6 +20,7 @@ __all__ = [
     "Report",
     "Runner",
     "Sequential",
+    "Threaded",
     "Vectorized",
     "anchored_ensemble",
     "deep_ensemble",

@@ -49,7 +49,7 @@ def sample(
         problem: Network, likelihood, prior and data.
         plan: Chains, members and trainings.
         walk: How the anchors walk through the prior; `GuidedWalk(step_size=0.1)` unless given.
-        runner: "auto", "sequential", "vectorized", or a runner such as `Vectorized(width=8)`.
+        runner: "auto", "sequential", "vectorized", or a runner such as `Threaded(threads=4, lanes=8)`.
         store: Where members go: a folder, in which each round is safe as soon as it is finished and in which the same
             call goes on after a kill; a store; or None for memory.
         callbacks: Called after each round; None shows a progress bar, `[]` nothing.

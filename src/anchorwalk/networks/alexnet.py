@@ -16,7 +16,7 @@ CONVOLUTIONS = ((3, 64), (3, 128), (2, 256), (2, 128), (2, 64))
 POOLED = 2
 
 
-def alexnet(classes: int = 10) -> Network:
+def alexnet(classes: int = 10, convolution: str = "auto") -> Network:
     """A small AlexNet with swish for images of 32 x 32 x 3; equal arguments give the same functions.
 
     Convolutions 3x3x64 and 3x3x128, each with a max pool of 2 after its swish; convolutions 2x2x256, 2x2x128 and
@@ -25,6 +25,7 @@ def alexnet(classes: int = 10) -> Network:
 
     Args:
         classes: Number of outputs.
+        convolution: "patches", "native", or "auto": see `layers.conv`.
 
     Raises:
         InvalidInput: No number of classes. `apply` refuses images of another shape.
@@ -35,11 +36,12 @@ def alexnet(classes: int = 10) -> Network:
         >>> sum(leaf.size for leaf in jax.tree.leaves(params))
         1488202
     """
-    return _alexnet(checks.count("alexnet(classes=)", classes))
+    way = checks.choice("alexnet(convolution=)", convolution, layers.WAYS)
+    return _alexnet(checks.count("alexnet(classes=)", classes), way)
 
 
 @lru_cache
-def _alexnet(classes: int) -> Network:
+def _alexnet(classes: int, way: str) -> Network:
     side = SHAPE[0] // 2**POOLED
     widths = (side * side * CONVOLUTIONS[-1][1], 256, 256, classes)
 
@@ -55,10 +57,12 @@ def _alexnet(classes: int) -> Network:
 
     def apply(params: dict[str, layers.Layer], x: Array) -> Array:
         layers.check_rows("alexnet", x, SHAPE)
+        last = layers.rows_last(way)
+        x = layers.turned(x, last)
         for i in range(len(CONVOLUTIONS)):
-            x = jax.nn.swish(layers.conv(params[f"conv_{i}"], x))
+            x = jax.nn.swish(layers.conv(params[f"conv_{i}"], x, way=way, rows_last=last))
             x = layers.max_pool(x, 2) if i < POOLED else x
-        x = layers.flatten(x)
+        x = layers.flatten(layers.turned(x, last))
         for i in range(len(widths) - 2):
             x = jax.nn.swish(layers.dense(params[f"dense_{i}"], x))
         return layers.dense(params[f"dense_{len(widths) - 2}"], x)

@@ -1,7 +1,9 @@
 """Layers as pure functions: `init_*` makes a dict of parameters, its namesake applies them.
 
-Arrays are (rows, *space, channels). A convolution is written as one product of patches and a matrix, since XLA's own
-is several times slower inside the loops of a CPU program, and slow under vmap over members.
+Arrays are (rows, *space, channels), or with `rows_last` (channels, *space, rows). On a CPU a convolution is a product
+of patches and a matrix, since XLA's own is several times slower inside the loops of a CPU program, and slow under vmap
+over members; there rows stand last, so that the long axis is the one that is vectorised, however few channels there
+are. On other platforms XLA's own convolution is used, rows first.
 """
 
 import math
@@ -23,6 +25,10 @@ Pads = tuple[tuple[int, int], ...]
 
 EPSILON = 1e-6
 """What filter response norm adds to the mean square."""
+WAYS = ("auto", "patches", "native")
+"""How a convolution can be computed."""
+FEW = 4
+"""Channels up to which patches are made along one axis only."""
 
 
 def lecun_normal(key: Key, shape: tuple[int, ...]) -> Array:
@@ -50,18 +56,22 @@ def init_conv(key: Key, window: Sequence[int], inputs: int, outputs: int, start:
     return {"bias": jnp.zeros(outputs), "kernel": start(key, (*window, inputs, outputs))}
 
 
-def conv(params: Layer, x: Array, stride: int = 1, padding: str = "same") -> Array:
+def conv(
+    params: Layer, x: Array, stride: int = 1, padding: str = "same", way: str = "auto", rows_last: bool = False
+) -> Array:
     """A convolution (strictly, a correlation) over as many axes of space as its kernel has.
 
     Args:
         params: From `init_conv`.
-        x: Shape (rows, *space, inputs).
+        x: Shape (rows, *space, inputs), or (inputs, *space, rows) with `rows_last`.
         stride: The same along every axis.
         padding: "valid" for none; "same" for zeros such that the output has ceil(space / stride) places. Where
             their number is odd, the one more stands at the end.
+        way: "patches", "native" for XLA's own, or "auto": patches on a CPU, native elsewhere.
+        rows_last: How the axes of `x` and of the result stand.
 
     Returns:
-        Shape (rows, *places, outputs).
+        Shape (rows, *places, outputs), or (outputs, *places, rows).
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -72,26 +82,81 @@ def conv(params: Layer, x: Array, stride: int = 1, padding: str = "same") -> Arr
     """
     kernel = params["kernel"]
     window, space = kernel.shape[:-2], x.shape[1:-1]
-    if x.ndim != kernel.ndim or x.shape[-1] != kernel.shape[-2]:
-        expected = f"{kernel.ndim} axes, the last of {kernel.shape[-2]} channels"
-        checks.reject("conv(x=)", f"shape {x.shape}", expected, "Pass (rows, *space, channels).")
+    channels = x.shape[0 if rows_last else -1]
+    if x.ndim != kernel.ndim or channels != kernel.shape[-2]:
+        which = "first" if rows_last else "last"
+        expected = f"{kernel.ndim} axes, the {which} of {kernel.shape[-2]} channels"
+        order = "(channels, *space, rows)" if rows_last else "(rows, *space, channels)"
+        checks.reject("conv(x=)", f"shape {x.shape}", expected, f"Pass {order}.")
     pads: Pads = tuple((0, 0) for _ in window)
     if checks.choice("conv(padding=)", padding, ("same", "valid")) == "same":
         missing = [max((-(-n // stride) - 1) * stride + k - n, 0) for n, k in zip(space, window, strict=True)]
         pads = tuple((zeros // 2, zeros - zeros // 2) for zeros in missing)
-    patches = _patches(x, window, pads, stride)
-    return patches @ kernel.reshape(-1, kernel.shape[-1]) + params["bias"]
+    native = checks.choice("conv(way=)", way, WAYS) == "native" or (way == "auto" and not on_cpu())
+    function = _native if native else _product_rows_last if rows_last else _product
+    return function(x, kernel, pads, stride, rows_last) + of_channels(params["bias"], x.ndim, rows_last)
 
 
-def _patches(x: Array, window: tuple[int, ...], pads: Pads, stride: int) -> Array:
-    """What the window sees at each of its places, as channels: the padded input shifted by each of its offsets."""
-    x = jnp.pad(x, ((0, 0), *pads, (0, 0)))
+def on_cpu() -> bool:
+    """Whether programs run on a CPU."""
+    return jax.default_backend() == "cpu"
+
+
+def rows_last(way: str = "auto") -> bool:
+    """Whether a network's maps should have their rows last: where convolutions are patches."""
+    return way == "patches" or (way == "auto" and on_cpu())
+
+
+def turned(x: Array, rows_last: bool) -> Array:
+    """Images (rows, *space, channels) in the order of axes of the network's maps, and such maps as they were."""
+    return jnp.swapaxes(x, 0, -1) if rows_last else x
+
+
+def of_channels(vector: Array, ndim: int, rows_last: bool) -> Array:
+    """A number for each channel, such that it can be added to maps."""
+    return vector.reshape(-1, *(1,) * (ndim - 1)) if rows_last else vector
+
+
+def _native(x: Array, kernel: Array, pads: Pads, stride: int, rows_last: bool) -> Array:
+    space = "DHW"[-(x.ndim - 2) :]
+    maps = f"C{space}N" if rows_last else f"N{space}C"
+    numbers = (maps, f"{space}IO", maps)
+    return lax.conv_general_dilated(x, kernel, (stride,) * len(space), pads, dimension_numbers=numbers)
+
+
+def _product(x: Array, kernel: Array, pads: Pads, stride: int, rows_last: bool) -> Array:
+    patches = _patches(jnp.pad(x, ((0, 0), *pads, (0, 0))), kernel.shape[:-2], stride, -1)
+    return patches @ kernel.reshape(-1, kernel.shape[-1])
+
+
+def _product_rows_last(x: Array, kernel: Array, pads: Pads, stride: int, rows_last: bool) -> Array:
+    """The matrix from the left, so that places and rows together are the long axis of the product.
+
+    With few channels, patches are made along the last axis of space alone and one product is added for each offset
+    along the first: less is written for as little work.
+    """
+    window, outputs = kernel.shape[:-2], kernel.shape[-1]
+    x = jnp.pad(x, ((0, 0), *pads, (0, 0))) if any(map(any, pads)) else x
+    places = [(n - k) // stride + 1 for n, k in zip(x.shape[1:-1], window, strict=True)]
+
+    def times(matrix: Array, patches: Array) -> Array:
+        return matrix.reshape(-1, outputs).T @ patches.reshape(patches.shape[0], -1)
+
+    if len(window) == 2 and stride == 1 and kernel.shape[-2] <= FEW:
+        strips = _patches(x, (1, window[1]), 1, 0)
+        parts = [times(kernel[i], strips[:, i : i + places[0]]) for i in range(window[0])]
+        return sum(parts[1:], parts[0]).reshape(outputs, *places, x.shape[-1])
+    return times(kernel, _patches(x, window, stride, 0)).reshape(outputs, *places, x.shape[-1])
+
+
+def _patches(x: Array, window: tuple[int, ...], stride: int, axis: int) -> Array:
+    """What the window sees at each of its places, as channels: the input shifted by each of the window's offsets."""
     places = [(n - k) // stride + 1 for n, k in zip(x.shape[1:-1], window, strict=True)]
     shifted = []
     for offsets in product(*map(range, window)):
         cut = [slice(o, o + (n - 1) * stride + 1, stride) for o, n in zip(offsets, places, strict=True)]
         shifted.append(x[(slice(None), *cut)])
-    return jnp.concatenate(shifted, axis=-1)
+    return jnp.concatenate(shifted, axis=axis) if len(shifted) > 1 else shifted[0]
 
 
 def average_pool(x: Array, size: int) -> Array:
@@ -130,7 +195,7 @@ def init_filter_response_norm(channels: int) -> Layer:
     return {"beta": jnp.zeros(channels), "gamma": jnp.ones(channels), "tau": jnp.zeros(channels)}
 
 
-def filter_response_norm(params: Layer, x: Array) -> Array:
+def filter_response_norm(params: Layer, x: Array, rows_last: bool = False) -> Array:
     """Filter response norm with its threshold (Singh and Krishnan, 2020).
 
     For each row and channel, y = max(gamma x / sqrt(mean(x^2) + 1e-6) + beta, tau), the mean over space.
@@ -143,7 +208,8 @@ def filter_response_norm(params: Layer, x: Array) -> Array:
         [1.0, 0.0]
     """
     square = jnp.mean(jnp.square(x), axis=tuple(range(1, x.ndim - 1)), keepdims=True)
-    return jnp.maximum(params["gamma"] * (x * lax.rsqrt(square + EPSILON)) + params["beta"], params["tau"])
+    gamma, beta, tau = (of_channels(params[name], x.ndim, rows_last) for name in ("gamma", "beta", "tau"))
+    return jnp.maximum(gamma * (x * lax.rsqrt(square + EPSILON)) + beta, tau)
 
 
 def init_lstm(key: Key, inputs: int, cell: int) -> Layer:

@@ -13,7 +13,7 @@ LEAST = 12
 """Pixels along an axis from which something is left after both convolutions and pools."""
 
 
-def lenet5(classes: int = 7, shape: tuple[int, int, int] = (28, 28, 3)) -> Network:
+def lenet5(classes: int = 7, shape: tuple[int, int, int] = (28, 28, 3), convolution: str = "auto") -> Network:
     """LeNet-5 with ReLU; equal arguments give the same functions, and so the same compiled programs.
 
     Convolution 5x5x6 same, average pool 2, convolution 5x5x16 valid, average pool 2, dense 120, 84 and `classes`.
@@ -22,6 +22,7 @@ def lenet5(classes: int = 7, shape: tuple[int, int, int] = (28, 28, 3)) -> Netwo
     Args:
         classes: Number of outputs.
         shape: Height, width and channels of an image.
+        convolution: "patches", "native", or "auto": see `layers.conv`.
 
     Raises:
         InvalidInput: A shape that is no image of at least 12 x 12 pixels. `apply` refuses images of another shape.
@@ -36,11 +37,12 @@ def lenet5(classes: int = 7, shape: tuple[int, int, int] = (28, 28, 3)) -> Netwo
         checks.reject("lenet5(shape=)", repr(shape), "(height, width, channels)", "Pass (28, 28, 3).")
     height, width = (checks.count("lenet5(shape=)", pixels, least=LEAST) for pixels in shape[:2])
     channels = checks.count("lenet5(shape=)", shape[2])
-    return _lenet5(checks.count("lenet5(classes=)", classes), (height, width, channels))
+    way = checks.choice("lenet5(convolution=)", convolution, layers.WAYS)
+    return _lenet5(checks.count("lenet5(classes=)", classes), (height, width, channels), way)
 
 
 @lru_cache
-def _lenet5(classes: int, shape: tuple[int, int, int]) -> Network:
+def _lenet5(classes: int, shape: tuple[int, int, int], way: str) -> Network:
     height, width = ((pixels // 2 - 4) // 2 for pixels in shape[:2])
 
     def init(key: Key) -> dict[str, layers.Layer]:
@@ -55,9 +57,12 @@ def _lenet5(classes: int, shape: tuple[int, int, int]) -> Network:
 
     def apply(params: dict[str, layers.Layer], x: Array) -> Array:
         layers.check_rows("lenet5", x, shape)
-        x = layers.average_pool(jax.nn.relu(layers.conv(params["conv_0"], x)), 2)
-        x = layers.average_pool(jax.nn.relu(layers.conv(params["conv_1"], x, padding="valid")), 2)
-        x = jax.nn.relu(layers.dense(params["dense_0"], layers.flatten(x)))
+        last = layers.rows_last(way)
+        x = layers.turned(x, last)
+        x = layers.average_pool(jax.nn.relu(layers.conv(params["conv_0"], x, 1, "same", way, last)), 2)
+        x = layers.average_pool(jax.nn.relu(layers.conv(params["conv_1"], x, 1, "valid", way, last)), 2)
+        x = layers.flatten(layers.turned(x, last))
+        x = jax.nn.relu(layers.dense(params["dense_0"], x))
         x = jax.nn.relu(layers.dense(params["dense_1"], x))
         return layers.dense(params["dense_2"], x)
 

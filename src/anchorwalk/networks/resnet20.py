@@ -16,7 +16,7 @@ CHANNELS = (16, 16, 16, 32, 32, 32, 64, 64, 64)
 """Channels of each residual block; where they grow, a block has stride 2 and a convolution on its shortcut."""
 
 
-def resnet20(classes: int = 10) -> Network:
+def resnet20(classes: int = 10, convolution: str = "auto") -> Network:
     """ResNet-20 for images of 32 x 32 x 3, with no batch statistics; equal arguments give the same functions.
 
     A convolution 3x3x16; nine residual blocks of two 3x3 convolutions, three each with 16, 32 and 64 channels; the
@@ -27,6 +27,7 @@ def resnet20(classes: int = 10) -> Network:
 
     Args:
         classes: Number of outputs.
+        convolution: "patches", "native", or "auto": see `layers.conv`.
 
     Raises:
         InvalidInput: No number of classes. `apply` refuses images of another shape.
@@ -37,11 +38,12 @@ def resnet20(classes: int = 10) -> Network:
         >>> sum(leaf.size for leaf in jax.tree.leaves(params))
         274042
     """
-    return _resnet20(checks.count("resnet20(classes=)", classes))
+    way = checks.choice("resnet20(convolution=)", convolution, layers.WAYS)
+    return _resnet20(checks.count("resnet20(classes=)", classes), way)
 
 
 @lru_cache
-def _resnet20(classes: int) -> Network:
+def _resnet20(classes: int, way: str) -> Network:
     before = (CHANNELS[0], *CHANNELS[:-1])
 
     def init(key: Key) -> dict[str, Any]:
@@ -54,10 +56,11 @@ def _resnet20(classes: int) -> Network:
 
     def apply(params: dict[str, Any], x: Array) -> Array:
         layers.check_rows("resnet20", x, SHAPE)
-        x = jax.nn.swish(_layer(params, 0, x))
+        last = layers.rows_last(way)
+        x = jax.nn.swish(_layer(params, 0, layers.turned(x, last), 1, way, last))
         for i, (inputs, outputs) in enumerate(zip(before, CHANNELS, strict=True)):
-            x = _block(params[f"block_{i}"], x, stride=1 if inputs == outputs else 2)
-        return layers.dense(params["dense_0"], x.mean((1, 2)))
+            x = _block(params[f"block_{i}"], x, 1 if inputs == outputs else 2, way, last)
+        return layers.dense(params["dense_0"], layers.turned(x.mean((1, 2)), last))
 
     return Network(init, apply)
 
@@ -69,8 +72,9 @@ def _init_layer(key: Key, index: int, window: int, inputs: int, outputs: int) ->
     }
 
 
-def _layer(params: dict[str, Any], index: int, x: Array, stride: int = 1) -> Array:
-    return layers.filter_response_norm(params[f"norm_{index}"], layers.conv(params[f"conv_{index}"], x, stride))
+def _layer(params: dict[str, Any], index: int, x: Array, stride: int, way: str, last: bool) -> Array:
+    x = layers.conv(params[f"conv_{index}"], x, stride, "same", way, last)
+    return layers.filter_response_norm(params[f"norm_{index}"], x, last)
 
 
 def _init_block(key: Key, inputs: int, outputs: int) -> dict[str, Any]:
@@ -79,6 +83,7 @@ def _init_block(key: Key, inputs: int, outputs: int) -> dict[str, Any]:
     return params if inputs == outputs else params | {"shortcut": _init_layer(keys[2], 0, 1, inputs, outputs)}
 
 
-def _block(params: dict[str, Any], x: Array, stride: int) -> Array:
-    y = _layer(params, 1, jax.nn.swish(_layer(params, 0, x, stride)))
-    return jax.nn.swish((_layer(params["shortcut"], 0, x, stride) if "shortcut" in params else x) + y)
+def _block(params: dict[str, Any], x: Array, stride: int, way: str, last: bool) -> Array:
+    y = jax.nn.swish(_layer(params, 0, x, stride, way, last))
+    y = _layer(params, 1, y, 1, way, last)
+    return jax.nn.swish((_layer(params["shortcut"], 0, x, stride, way, last) if "shortcut" in params else x) + y)
