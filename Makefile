@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 BIN := $(VENV)/bin
 
-.PHONY: run test test-slow lint format figures results docs-tables references benchmark clean
+.PHONY: run test test-slow lint format figures results docs-tables references benchmark bench clean
 
 run: $(VENV)/installed  ## the main job: anchored against sequential anchored ensembles on the energy data
 	$(BIN)/python -m anchorwalk demo
@@ -64,6 +64,10 @@ references: $(VENV)/installed  ## the reference posteriors of uci_gap, about 15 
 
 benchmark: $(VENV)/installed  ## the records of uci_gap: all budgets, 100 runs on split 0 and 20 on the others
 	$(BIN)/python benchmarks/uci_gap.py
+
+bench: $(VENV)/installed  ## speed, beside a plain loop and PyTorch
+	$(BIN)/python -m pip install --quiet --editable '.[bench]'
+	$(BIN)/python benchmarks/bench.py
 
 clean:
 	rm -rf .venv-*

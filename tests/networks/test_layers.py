@@ -27,7 +27,14 @@ def lax_conv(kernel, x, stride, padding):
 @pytest.mark.parametrize("window", [(1,), (2,), (3,), (5,), (1, 1), (2, 2), (3, 3), (5, 5), (3, 2)])
 @pytest.mark.parametrize(
     ("way", "rows_last", "inputs"),
-    [("patches", False, 3), ("patches", True, 3), ("patches", True, 5), ("native", False, 3), ("native", True, 3)],
+    [
+        ("patches", False, 3),
+        ("patches", False, 6),  # more inputs than outputs
+        ("patches", True, 3),
+        ("patches", True, 6),
+        ("native", False, 3),
+        ("native", True, 3),
+    ],
 )
 def test_convolution_and_its_gradients_are_lax_s(window, padding, stride, way, rows_last, inputs):
     space = (7, 6)[: len(window)]  # odd and even: with stride 2, valid leaves places out, same pads unequally
@@ -50,13 +57,13 @@ def test_convolution_and_its_gradients_are_lax_s(window, padding, stride, way, r
             return value, *pull(out)
 
         # A sum of n products, in any order, errs by n eps times the sum of their sizes, which is the twin on
-        # absolute values; here n is at most all places (2 * 7 * 6) or the window times the channels (5 * 5 * 5).
+        # absolute values; here n is at most all places (2 * 7 * 6) or the window times the channels (5 * 5 * 6).
         sizes = value_and_gradients(twin, jnp.abs(kernel), jnp.abs(x), jnp.abs(out))
         return value_and_gradients(ours, kernel, x, out), value_and_gradients(twin, kernel, x, out), sizes
 
     for got, expected, size in zip(*both(kernel, x, out), strict=True):
         assert got.shape == expected.shape
-        assert np.all(np.abs(got - expected) <= 2 * 125 * EPS * np.asarray(size))
+        assert np.all(np.abs(got - expected) <= 2 * 150 * EPS * np.asarray(size))
         assert np.abs(expected).max() > 0.1
 
 

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from anchorwalk import checks, tree
+from anchorwalk.ensembles.cache import keep_programs
 from anchorwalk.ensembles.callbacks import Callback, Progress, Report, RunCallback
 from anchorwalk.ensembles.chain import HOLD_BACK, Options, Recipe, state_like
 from anchorwalk.ensembles.describe import DEFAULT_WALK, training_problem
@@ -86,6 +87,7 @@ def sample(
         given = f"True with {type(problem.likelihood).__name__}()"
         checks.reject("perturb_targets", given, "a normal likelihood", "Set perturb_targets=False.")
     listeners = _check_callbacks(callbacks)
+    keep_programs()
     place = _open(store)
     here = _check_chains(chains, plan)
     runner = parse(runner, problem, plan.chains, place.header().get("runner"))

@@ -125,8 +125,11 @@ def _native(x: Array, kernel: Array, pads: Pads, stride: int, rows_last: bool) -
 
 
 def _product(x: Array, kernel: Array, pads: Pads, stride: int, rows_last: bool) -> Array:
-    patches = _patches(jnp.pad(x, ((0, 0), *pads, (0, 0))), kernel.shape[:-2], stride, -1)
-    return patches @ kernel.reshape(-1, kernel.shape[-1])
+    inputs, outputs = kernel.shape[-2:]
+    x = jnp.pad(x, ((0, 0), *pads, (0, 0))) if any(map(any, pads)) else x
+    if outputs < inputs and stride == 1:
+        return _gathered(x @ jnp.moveaxis(kernel, -2, 0).reshape(inputs, -1), kernel.shape[:-2], -1)
+    return _patches(x, kernel.shape[:-2], stride, -1) @ kernel.reshape(-1, outputs)
 
 
 def _product_rows_last(x: Array, kernel: Array, pads: Pads, stride: int, rows_last: bool) -> Array:
@@ -146,7 +149,23 @@ def _product_rows_last(x: Array, kernel: Array, pads: Pads, stride: int, rows_la
         strips = _patches(x, (1, window[1]), 1, 0)
         parts = [times(kernel[i], strips[:, i : i + places[0]]) for i in range(window[0])]
         return sum(parts[1:], parts[0]).reshape(outputs, *places, x.shape[-1])
+    if outputs < kernel.shape[-2] and stride == 1:
+        spread = jnp.moveaxis(kernel, -2, -1).reshape(-1, kernel.shape[-2]) @ x.reshape(x.shape[0], -1)
+        return _gathered(spread.reshape(-1, *x.shape[1:]), window, 0)
     return times(kernel, _patches(x, window, stride, 0)).reshape(outputs, *places, x.shape[-1])
+
+
+def _gathered(spread: Array, window: tuple[int, ...], axis: int) -> Array:
+    """The sum of what every place gives to each of the window's offsets, which stand as channels.
+
+    Where there are fewer outputs than inputs these products are smaller than patches would be.
+    """
+    parts = jnp.split(spread, math.prod(window), axis=axis)
+    shifted = []
+    for offsets, part in zip(product(*map(range, window)), parts, strict=True):
+        cut = [slice(o, n - k + 1 + o) for o, n, k in zip(offsets, part.shape[1:-1], window, strict=True)]
+        shifted.append(part[(slice(None), *cut)])
+    return sum(shifted[1:], shifted[0])
 
 
 def _patches(x: Array, window: tuple[int, ...], stride: int, axis: int) -> Array:

@@ -1,0 +1,308 @@
+"""Speed, side by side on this machine: `make bench` prints it and writes results/bench-<date>.json.
+
+Everything is a ratio within one run: the machine may be shared, so that an absolute time means little.
+"""
+
+import argparse
+import datetime
+import importlib.util
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import anchorwalk as aw
+import throughput
+from anchorwalk.benchmarks import TASKS, records
+from anchorwalk.ensembles.chain import Options, Recipe
+from anchorwalk.ensembles.runners import choose
+from anchorwalk.prediction import passes
+from anchorwalk.store import DiskStore, Round
+from anchorwalk.training import train
+from anchorwalk.types import ChainState, Member, MemberInfo, WalkState
+from networks import WORKS
+
+ROOT = Path(__file__).parent.parent
+console = Console(width=150)
+MLP, LENET, _, _, WORDS = WORKS
+
+
+def timed(function):
+    began = time.perf_counter()
+    function()
+    return time.perf_counter() - began
+
+
+def interleaved(functions, repeats):
+    """Median seconds of each function, repetitions interleaved; each has run once before."""
+    for function in functions.values():
+        function()
+    seconds = {name: [] for name in functions}
+    for _ in range(repeats):
+        for name, function in functions.items():
+            seconds[name].append(timed(function))
+    return {name: statistics.median(values) for name, values in seconds.items()}
+
+
+def lenet_problem(rows):
+    rng = np.random.default_rng(0)
+    network = aw.networks.lenet5(7)
+    x, y = rng.normal(size=(rows, 28, 28, 3)).astype(np.float32), rng.integers(0, 7, rows)
+    return aw.Problem(network.init, network.apply, aw.Categorical(), aw.Prior(scale=0.1), data=(x, y))
+
+
+def short_trainings():
+    """What a round of two epochs of LeNet on 7,000 rows costs beside its training, in memory and on disk."""
+    problem, settings = lenet_problem(7000), TASKS["dermamnist"].settings
+    how = aw.Training(aw.Adam(1e-3, end_rate=1e-5), 2, settings.batch_size, evaluate=False)
+    params = problem.init(jax.random.key(0))
+    anchor = problem.prior.draw(jax.random.key(1), params)
+    bare = jax.jit(train)
+    runner, options = aw.Sequential(), Options(False, False)
+    recipe = Recipe(problem, aw.GuidedWalk(step_size=0.1), how)
+    chain, key = np.zeros(1, np.uint32), jax.random.key(0)
+    states, members = jax.device_get(runner.start(key, recipe, options, chain, chain))
+    with tempfile.TemporaryDirectory() as folder:
+        store = DiskStore(folder)
+        like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), states)
+        store.begin({}, like, {})
+        count = iter(range(1, 10**6))
+        store.commit(Round((0,), 0, members, states))
+
+        def whole():
+            jax.device_get(runner.step(key, recipe, options, chain, 1, states))
+
+        def commit():
+            index = next(count)
+            info = members.info._replace(index=np.full(1, index, np.int32))
+            store.commit(Round((0,), index, members._replace(info=info), states))
+
+        functions = {
+            "training": lambda: jax.device_get(bare(key, problem, how, anchor, params)),
+            "round": whole,
+        }
+        found = interleaved(functions, 5)
+        writes = [timed(commit) for _ in range(130)]  # two mergers into one file included
+        store.end()
+    return {
+        "seconds_of_a_training": found["training"],
+        "share_of_walk_and_bookkeeping": found["round"] / found["training"] - 1,
+        "share_of_the_store": statistics.mean(writes) / found["round"],
+    }
+
+
+def reading():
+    """Reading members back, against reading the same files at once."""
+    like = jax.eval_shape(aw.networks.resnet20().init, jax.random.key(0))
+    rng = np.random.default_rng(0)
+    params = jax.tree.map(lambda leaf: rng.normal(size=(4, *leaf.shape)).astype(np.float32), like)
+    zeros = np.zeros(4, np.float32)
+    with tempfile.TemporaryDirectory() as folder:
+        store = DiskStore(folder)
+        store.begin({}, ChainState(WalkState((), ()), None, like), {"plan": {"here": [0, 1, 2, 3], "members": 65}})
+        for index in range(65):
+            info = MemberInfo(np.arange(4), np.full(4, index), np.zeros(4, int), *[zeros] * 6)
+            losses = np.zeros((4, 2 if index else 3), np.float32)
+            store.commit(
+                Round((0, 1, 2, 3), index, Member(params, losses, info), ChainState(WalkState((), ()), None, ()))
+            )
+        store.end()
+        size = sum(path.stat().st_size for path in Path(folder).glob("members-*"))
+
+        def members():
+            opened = DiskStore(folder)
+            opened.open(like, opened._stored)
+            for info in opened.infos():
+                opened.member(info.chain, info.index)
+
+        def files():
+            for path in Path(folder).glob("members-*"):
+                path.read_bytes()
+
+        found = interleaved({"members": members, "files": files}, 3)
+    return {
+        "bytes": size,
+        "members_bytes_per_second": size / found["members"],
+        "files_bytes_per_second": size / found["files"],
+        "ratio": found["files"] / found["members"],
+    }
+
+
+GROWTH = """
+import json, resource, sys, time
+import jax, numpy as np
+import anchorwalk as aw
+members, folder = int(sys.argv[1]), sys.argv[2]
+rng = np.random.default_rng(0)
+network = aw.networks.mlp(8, (50,), 2)
+data = rng.normal(size=(512, 8)).astype(np.float32), rng.normal(size=512).astype(np.float32)
+problem = aw.Problem(network.init, network.apply, aw.HeteroscedasticNormal(), aw.Prior(scale=0.18), data=data)
+how = aw.Training(aw.Adam(1e-3), epochs=40, batch_size=58)
+times = []
+def note(report):
+    times.append(time.perf_counter())
+posterior = aw.sample(jax.random.key(0), problem, aw.Plan(2, members, how, how), store=folder, callbacks=[note])
+gaps = np.diff(times)[1:]
+posterior.predict(data[0]).mean
+print(json.dumps([float(np.median(gaps[: len(gaps) // 2])), float(np.median(gaps[-200:])), len(posterior),
+                  resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024]))
+"""
+
+
+def growth():
+    """Seconds per member early and late in a long run with a store on disk, and peak memory of a short and a long run."""
+    found = {}
+    for members in (10, 1000):
+        with tempfile.TemporaryDirectory() as folder:
+            arguments = [sys.executable, "-c", GROWTH, str(members), folder]
+            out = subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
+        found[members] = json.loads(out.splitlines()[-1])
+    return {
+        "seconds_of_a_round": {"10 members": found[10][1], "1000 members": found[1000][1]},
+        "last_rounds_against_first": found[1000][1] / found[1000][0],
+        "peak_bytes": {"10 members": found[10][3], "1000 members": found[1000][3]},
+        "ratio_of_memory": found[1000][3] / found[10][3],
+    }
+
+
+def chains():
+    """Member-epochs a second of the MLP by the number of chains, the runner chosen by the rule."""
+    made = {}
+    for count in (1, 2, 4, 8, 16, 32, 64):
+        runner = choose(MLP.problem(), count)
+        made[count] = throughput.rounds(MLP, runner, count)
+    seconds = interleaved({str(count): run for count, (run, _) in made.items()}, 3)
+    return {str(count): rows / MLP.rows / seconds[str(count)] for count, (_, rows) in made.items()}
+
+
+def prediction(count, rows=2000):
+    """Members of LeNet a second in `predict`, from disk, against the forward pass alone on members in memory."""
+    problem = lenet_problem(rows)
+    params = problem.init(jax.random.key(0))
+    zeros = np.zeros(1, np.float32)
+    host = jax.device_get(params)
+    lanes = jax.tree.map(lambda leaf: leaf[None], host)
+    x = np.asarray(problem.data.x)
+    with tempfile.TemporaryDirectory() as folder:
+        store = DiskStore(folder)
+        like = ChainState(WalkState((), ()), None, problem.params_like)
+        about = {"plan": {"here": [0], "members": count}, "likelihood": {"name": "Categorical", "settings": {}}}
+        store.begin({}, like, about)
+        for index in range(count):
+            info = MemberInfo(np.zeros(1, int), np.full(1, index), np.zeros(1, int), *[zeros] * 6)
+            losses = np.zeros((1, 2 if index else 3), np.float32)
+            store.commit(Round((0,), index, Member(lanes, losses, info), ChainState(WalkState((), ()), None, ())))
+        store.end()
+        posterior = aw.load(folder, problem.apply, verify=False)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        batches = [x[start : start + 1000] for start in range(0, rows, 1000)]
+
+        def forward():
+            for _ in range(count // 4):
+                for batch in batches:
+                    jax.block_until_ready(passes._forward(problem.apply, params, batch))
+
+        forward()
+        alone, ours = [], []
+        for _ in range(2):
+            alone.append(timed(forward) * 4)
+            ours.append(timed(lambda: posterior.predict(x)))
+        after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {
+        "members": count,
+        "rows": rows,
+        "ratio_to_forward": min(alone) / min(ours),
+        "peak_grew_by_bytes": (after - before) * 1024,
+    }
+
+
+def start_up():
+    """`import anchorwalk` against `import jax, optax`, and a first against a second process that samples."""
+    code = {"anchorwalk": "import anchorwalk", "jax and optax": "import jax, optax"}
+    seconds = interleaved(
+        {n: lambda c=c: subprocess.run([sys.executable, "-c", c], check=True) for n, c in code.items()}, 7
+    )
+    readme = (ROOT / "README.md").read_text().split("```python\n")[1].split("```")[0]
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "ANCHORWALK_CACHE": folder}
+        runs = [
+            timed(
+                lambda: subprocess.run([sys.executable, "-c", readme], check=True, env=environment, capture_output=True)
+            )
+            for _ in range(2)
+        ]
+    return {"ratio_of_imports": seconds["anchorwalk"] / seconds["jax and optax"], "readme_seconds": runs}
+
+
+def embedding():
+    """What of a CNN-LSTM's step the dense update of 20,000 words costs: the same with a table of 200."""
+    from networks import Work
+
+    class Few(Work):
+        def network(self, convolution="auto"):
+            return aw.networks.cnn_lstm(words=200)
+
+        def data(self):
+            x, y = WORDS.data()
+            return x % 200, y
+
+    few = Few(*(getattr(WORDS, name) for name in ("name", "task", "shape", "classes", "steps")))
+    made = {name: throughput.rounds(work, aw.Sequential(), 1)[0] for name, work in (("all", WORDS), ("few", few))}
+    seconds = interleaved(made, 3)
+    return {"share_of_the_dense_update": 1 - seconds["few"] / seconds["all"]}
+
+
+def show(rows):
+    table = Table(title="Training throughput: medians, repetitions interleaved", title_justify="left")
+    for name in ("network", "variant", "rows/s", "lowest", "highest", "x plain loop", "x PyTorch", "of peak"):
+        table.add_column(name, justify="left" if name in ("network", "variant") else "right")
+    for row in rows:
+        torch = "" if row["ratio_torch"] is None else f"{row['ratio_torch']:.2f}"
+        numbers = (f"{row[name]:,.0f}" for name in ("rows_per_second", "lowest", "highest"))
+        table.add_row(
+            row["network"], row["variant"], *numbers, f"{row['ratio_loop']:.2f}", torch, f"{row['share_of_peak']:.1%}"
+        )
+    console.print(table)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--repeats", type=int, default=throughput.REPEATS)
+    parser.add_argument("--members", type=int, default=1000, help="members of LeNet to predict with")
+    parser.add_argument("--out", type=Path, help="by default results/bench-<date>.json")
+    arguments = parser.parse_args()
+    without = () if importlib.util.find_spec("torch") else ("PyTorch eager",)
+    about = {"kind": "bench", "command": "make bench", **records.surroundings()}
+    about["rows"] = throughput.all_rows(
+        lambda row: console.print(f"{row['network']}: {row['variant']}"), arguments.repeats, without
+    )
+    show(about["rows"])
+    sections = {
+        "short_trainings": short_trainings,
+        "store_reading": reading,
+        "growth": growth,
+        "member_epochs_per_second_by_chains": chains,
+        "prediction": lambda: prediction(arguments.members),
+        "start_up": start_up,
+        "embedding": embedding,
+    }
+    for name, section in sections.items():
+        about[name] = section()
+        console.print(name, about[name])
+    path = arguments.out or ROOT / "results" / f"bench-{datetime.date.today()}.json"
+    records.save(path, about)
+    console.print(f"Written: {path}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""Training throughput of the five networks: anchorwalk, a plain loop over a jitted step, and PyTorch eager."""
+
+import gc
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+import anchorwalk as aw
+from anchorwalk.ensembles.chain import Options, Recipe
+from anchorwalk.ensembles.runners import choose
+from anchorwalk.objective import Batch, anchored_loss
+from networks import WORKS, torch_step
+
+REPEATS = 5
+CHAINS = 10
+
+
+def peak():
+    """The best rate of a large float32 matrix product, in floating-point operations a second."""
+    n = 2048
+    a = jnp.ones((n, n), jnp.float32)
+    product = jax.jit(lambda a: a @ a)
+    jax.block_until_ready(product(a))
+    best = np.inf
+    for _ in range(8):
+        began = time.perf_counter()
+        jax.block_until_ready(product(a))
+        best = min(best, time.perf_counter() - began)
+    return 2 * n**3 / best
+
+
+def rounds(work, runner, chains, shared_order=False):
+    """A function that trains first members of so many chains as the library does, and the rows it goes through."""
+    problem, how = work.problem(), work.training()
+    recipe = Recipe(problem, aw.GuidedWalk(step_size=0.1), how)
+    numbers, key = np.arange(chains, dtype=np.uint32), jax.random.key(0)
+
+    def run():
+        for start in range(0, chains, runner.width):
+            block = numbers[start : start + runner.width]
+            result = runner.start(key, recipe, Options(shared_order, False), block, np.zeros_like(block))
+            jax.device_get(result)
+
+    return run, chains * how.steps(problem.n) * how.batch_size
+
+
+def plain_loop(work):
+    """A loop in Python over a step that is compiled once, with XLA's own convolution, one chain; and its rows."""
+    problem, how = work.problem("native"), work.training()
+    anchor = problem.prior.draw(jax.random.key(1), problem.params_like)
+    optimizer = how.optimizer.build(how.steps(problem.n))
+
+    @jax.jit
+    def step(params, state, indices):
+        batch = Batch(indices, jnp.ones(how.batch_size, bool))
+        gradient = jax.grad(lambda params: anchored_loss(problem, anchor, params, batch))(params)
+        updates, state = optimizer.update(gradient, state, params)
+        return optax.apply_updates(params, updates), state
+
+    rng = np.random.default_rng(0)
+    steps = how.steps(problem.n)
+
+    def run():
+        params = problem.init(jax.random.key(0))
+        state = optimizer.init(params)
+        for _ in range(steps):
+            params, state = step(params, state, rng.permutation(problem.n)[: how.batch_size])
+        jax.block_until_ready(params)
+
+    return run, steps * how.batch_size
+
+
+def eager(work):
+    """PyTorch in the better of its memory formats, and the rows of a call."""
+    steps = work.training().steps(work.rows)
+    candidates = []
+    for channels_last in (False, True) if len(work.shape) == 3 else (False,):
+        step = torch_step(work, channels_last)
+        step()
+        began = time.perf_counter()
+        for _ in range(2):
+            step()
+        candidates.append((time.perf_counter() - began, step))
+    step = min(candidates, key=lambda pair: pair[0])[1]
+
+    def run():
+        for _ in range(steps):
+            step()
+
+    return run, steps * work.batch_size
+
+
+def variants(work):
+    """All that is compared on one network, by name."""
+    chosen = choose(work.problem(), CHAINS)
+    # Ten chains of a large network are as fast as two: each runs by itself.
+    chains = CHAINS if work.name in ("mlp", "lenet5") else chosen.width
+    found = {
+        "plain loop": lambda: plain_loop(work),
+        "PyTorch eager": lambda: eager(work),
+        "one chain": lambda: rounds(work, aw.Sequential(), 1),
+        f"{CHAINS} chains, auto: {chosen!r}": lambda: rounds(work, chosen, chains),
+    }
+    if work.name in ("mlp", "lenet5"):
+        found[f"{CHAINS} chains, Vectorized(width={CHAINS})"] = lambda: rounds(work, aw.Vectorized(CHAINS), CHAINS)
+    if work.name == "mlp":
+        name = f"{CHAINS} chains, one order of rows for all, auto: {chosen!r}"
+        found[name] = lambda: rounds(work, chosen, CHAINS, True)
+    return found
+
+
+def measure(work, repeats=REPEATS, without=()):
+    """Rows of the record for one network; repetitions of all variants interleaved."""
+    made = {name: make() for name, make in variants(work).items() if name not in without}
+    for run, _ in made.values():
+        run()
+    seconds = {name: [] for name in made}
+    for _ in range(repeats):
+        for name, (run, _) in made.items():
+            began = time.perf_counter()
+            run()
+            seconds[name].append(time.perf_counter() - began)
+    rates = {name: made[name][1] / np.array(seconds[name]) for name in made}
+    median = {name: float(np.median(rate)) for name, rate in rates.items()}
+    best, flops = peak(), work.flops_per_row()
+    gc.collect()
+    return [
+        {
+            "network": work.name,
+            "variant": name,
+            "batch_size": work.batch_size,
+            "rows_per_second": round(median[name], 1),
+            "lowest": round(float(rates[name].min()), 1),
+            "highest": round(float(rates[name].max()), 1),
+            "member_epochs_per_second": median[name] / work.rows,
+            "rows_in_an_epoch": work.rows,
+            "ratio_loop": median[name] / median["plain loop"],
+            "ratio_torch": median[name] / median["PyTorch eager"] if "PyTorch eager" in median else None,
+            "share_of_peak": median[name] * flops / best,
+        }
+        for name in made
+    ]
+
+
+def all_rows(tell, repeats=REPEATS, without=()):
+    found = []
+    for work in WORKS:
+        for row in measure(work, repeats, without):
+            tell(row)
+            found.append(row)
+    return found
