@@ -160,7 +160,7 @@ print(json.dumps([float(np.median(gaps[: len(gaps) // 2])), float(np.median(gaps
 
 
 def growth():
-    """Seconds per member early and late in a long run with a store on disk, and peak memory of a short and a long run."""
+    """Seconds per member early and late in a long run stored on disk, and peak memory of a short and a long run."""
     found = {}
     for members in (10, 1000):
         with tempfile.TemporaryDirectory() as folder:

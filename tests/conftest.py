@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+os.environ["ANCHORWALK_CACHE"] = "off"  # nothing is kept outside of the tests' own folders
 
 
 @pytest.fixture

@@ -16,5 +16,10 @@ def keep_programs() -> None:
     if place == "off" or getattr(jax.config, "jax_compilation_cache_dir", None) is not None:
         return
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    jax.config.update("jax_compilation_cache_dir", place or str(home / "anchorwalk" / "programs"))
-    compilation_cache.reset_cache()  # type: ignore[no-untyped-call]  # JAX looks for a folder once, and may have looked
+    folder = Path(place) if place else home / "anchorwalk" / "programs"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:  # nowhere to write: programs are compiled anew each time
+        return
+    jax.config.update("jax_compilation_cache_dir", str(folder))  # type: ignore[no-untyped-call]
+    compilation_cache.reset_cache()  # JAX looks for a folder once, and may have looked
