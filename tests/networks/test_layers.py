@@ -10,6 +10,10 @@ from anchorwalk.errors import InvalidInput
 from anchorwalk.networks import layers
 
 EPS = float(jnp.finfo(jnp.float32).eps)
+WINDOWS = [(1,), (2,), (3,), (5,), (1, 1), (2, 2), (3, 3), (5, 5), (3, 2)]
+FORMS = [("patches", False, 6), ("patches", True, 3), ("patches", True, 6), ("native", False, 3), ("native", True, 3)]
+CASES = [(window, "patches", False, 3) for window in WINDOWS]
+CASES += [(window, *form) for form in FORMS for window in ((5,), (3, 2))]  # six inputs are more than the four outputs
 LAYOUT = {1: ("NWC", "WIO", "NWC"), 2: ("NHWC", "HWIO", "NHWC")}
 
 
@@ -24,18 +28,7 @@ def lax_conv(kernel, x, stride, padding):
 
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("padding", ["same", "valid"])
-@pytest.mark.parametrize("window", [(1,), (2,), (3,), (5,), (1, 1), (2, 2), (3, 3), (5, 5), (3, 2)])
-@pytest.mark.parametrize(
-    ("way", "rows_last", "inputs"),
-    [
-        ("patches", False, 3),
-        ("patches", False, 6),  # more inputs than outputs
-        ("patches", True, 3),
-        ("patches", True, 6),
-        ("native", False, 3),
-        ("native", True, 3),
-    ],
-)
+@pytest.mark.parametrize(("window", "way", "rows_last", "inputs"), CASES)
 def test_convolution_and_its_gradients_are_lax_s(window, padding, stride, way, rows_last, inputs):
     space = (7, 6)[: len(window)]  # odd and even: with stride 2, valid leaves places out, same pads unequally
     x, kernel = normal(0, 2, *space, inputs), normal(1, *window, inputs, 4)
@@ -65,6 +58,37 @@ def test_convolution_and_its_gradients_are_lax_s(window, padding, stride, way, r
         assert got.shape == expected.shape
         assert np.all(np.abs(got - expected) <= 2 * 150 * EPS * np.asarray(size))
         assert np.abs(expected).max() > 0.1
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("padding", ["SAME", "VALID", ((2, 0), (1, 3))])
+def test_a_convolution_to_pass_in_is_lax_s(stride, padding):
+    x, kernel = normal(0, 2, 7, 6, 3), normal(1, 3, 2, 3, 4)
+    arguments = {"window_strides": (stride, stride), "padding": padding, "dimension_numbers": LAYOUT[2]}
+    ours = jax.jit(lambda x, k: layers.conv_general_dilated(x, k, **arguments))
+    twin = jax.jit(lambda x, k: lax.conv_general_dilated(x, k, **arguments))
+    size = twin(np.abs(x), np.abs(kernel))
+    assert np.all(np.abs(ours(x, kernel) - twin(x, kernel)) <= 2 * 18 * EPS * np.asarray(size))
+    assert "conv_general_dilated" not in str(jax.make_jaxpr(ours)(x, kernel))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"rhs_dilation": (2, 2)},
+        {"feature_group_count": 3},
+        {"window_strides": (1, 2)},
+        {"precision": lax.Precision.HIGHEST},
+        {"dimension_numbers": ("NCHW", "HWIO", "NHWC")},
+    ],
+)
+def test_what_is_no_plain_convolution_goes_to_lax(options):
+    groups = options.get("feature_group_count", 1)
+    first = "dimension_numbers" in options
+    x, kernel = normal(0, 2, 3, 7, 6) if first else normal(0, 2, 7, 6, 3), normal(1, 3, 2, 3 // groups, 6)
+    arguments = {"window_strides": (1, 1), "padding": "SAME", "dimension_numbers": LAYOUT[2]} | options
+    expected = lax.conv_general_dilated(x, kernel, **arguments)
+    np.testing.assert_array_equal(layers.conv_general_dilated(x, kernel, **arguments), expected)
 
 
 def test_convolution_adds_its_bias():

@@ -97,6 +97,59 @@ def conv(
     return function(x, kernel, pads, stride, rows_last) + of_channels(params["bias"], x.ndim, rows_last)
 
 
+def conv_general_dilated(
+    lhs: Array,
+    rhs: Array,
+    window_strides: Sequence[int],
+    padding: Any,
+    lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: Any = None,
+    feature_group_count: int = 1,
+    batch_group_count: int = 1,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Array:
+    """`jax.lax.conv_general_dilated` by way of patches on a CPU, for frameworks that let a convolution be passed in.
+
+    Flax does, in Linen and NNX: `Conv(..., conv_general_dilated=anchorwalk.networks.conv_general_dilated)`. What is not
+    a plain convolution of (rows, *space, channels) with a kernel (*window, inputs, outputs), one stride for all axes
+    and no dilation or groups goes to `jax.lax`, and so does everything on other platforms.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from anchorwalk.networks import conv_general_dilated
+        >>> numbers = ("NHWC", "HWIO", "NHWC")
+        >>> conv_general_dilated(jnp.ones((1, 5, 5, 2)), jnp.ones((3, 3, 2, 4)), (1, 1), "SAME",
+        ...                      dimension_numbers=numbers).shape
+        (1, 5, 5, 4)
+    """
+    space = "DHW"[-(lhs.ndim - 2) :]
+    plain = lax.conv_dimension_numbers(lhs.shape, rhs.shape, (f"N{space}C", f"{space}IO", f"N{space}C"))
+    given = lax.conv_dimension_numbers(lhs.shape, rhs.shape, dimension_numbers)
+    dilated = any(one != 1 for dilation in (lhs_dilation, rhs_dilation) for one in dilation or ())
+    grouped = feature_group_count != 1 or batch_group_count != 1
+    typed = precision is not None or preferred_element_type is not None or lhs.dtype != rhs.dtype
+    if given != plain or dilated or grouped or typed or len(set(window_strides)) != 1 or not on_cpu():
+        return lax.conv_general_dilated(
+            lhs,
+            rhs,
+            window_strides,
+            padding,
+            lhs_dilation,
+            rhs_dilation,
+            dimension_numbers,
+            feature_group_count,
+            batch_group_count,
+            precision,
+            preferred_element_type,
+        )
+    pads = padding
+    if isinstance(padding, str):
+        pads = lax.padtype_to_pads(lhs.shape[1:-1], rhs.shape[:-2], window_strides, padding)
+    return _product(lhs, rhs, tuple(map(tuple, pads)), window_strides[0], False)
+
+
 def on_cpu() -> bool:
     """Whether programs run on a CPU."""
     return jax.default_backend() == "cpu"
