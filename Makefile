@@ -55,6 +55,7 @@ results: $(VENV)/installed  ## the records behind the figures in README and docs
 docs-tables: $(VENV)/installed  ## the tables of the documentation, from the records
 	$(BIN)/python docs/energy_table.py
 	$(BIN)/python docs/benchmark_page.py
+	$(BIN)/python docs/format_table.py
 
 # Two processes of one core each: every chain trains on one core, XLA's threads bring nothing to so small a network.
 references: $(VENV)/installed  ## the reference posteriors of uci_gap, about 15 minutes of a core for each split

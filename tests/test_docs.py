@@ -57,6 +57,13 @@ def test_the_energy_page_is_made_from_the_records():
     assert (ROOT / "docs" / "energy.md").read_text() == table.render(records)
 
 
+def test_the_table_of_rounding_is_made_from_its_record():
+    table = script("format_table")
+    page = (ROOT / "docs" / "format.md").read_text()
+    assert table.filled(page, table.load()) == page
+    assert len(table.load()["runs"]) == 2
+
+
 def test_readme_claims_about_the_energy_data_follow_from_the_records():
     import json
 
