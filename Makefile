@@ -56,6 +56,7 @@ docs-tables: $(VENV)/installed  ## the tables of the documentation, from the rec
 	$(BIN)/python docs/energy_table.py
 	$(BIN)/python docs/benchmark_page.py
 	$(BIN)/python docs/format_table.py
+	$(BIN)/python docs/speed_page.py
 
 # Two processes of one core each: every chain trains on one core, XLA's threads bring nothing to so small a network.
 references: $(VENV)/installed  ## the reference posteriors of uci_gap, about 15 minutes of a core for each split

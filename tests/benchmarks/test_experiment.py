@@ -194,3 +194,13 @@ def test_bad_requests_are_refused_before_any_work(make, words, tmp_path):
     with pytest.raises(InvalidInput, match=words):
         make(tmp_path)
     assert not (tmp_path / "results").exists()
+
+
+def test_splits_of_the_same_rows_share_a_posterior():
+    one, other = (open_case("uci_gap", Variant(split=split)) for split in (0, 1))
+    assert other.posterior_of == Variant(split=0)
+    assert one.posterior_of is None
+    for a, b in ((one.problem.data.x, other.problem.data.x), (one.x_test, other.x_test)):
+        order = [np.lexsort(np.asarray(rows).round(4).T) for rows in (a, b)]
+        np.testing.assert_allclose(np.asarray(a)[order[0]], np.asarray(b)[order[1]], atol=1e-6)
+    assert open_case("uci_gap", Variant(split=5)).posterior_of is None

@@ -46,11 +46,14 @@ def reference(
 
         sampler = Sampler(chains, draws=draws, thin=thin, leapfrogs=leapfrogs).shortened(warmup)
         case = open_case(task, Variant(split, level, prior_variance, rows, test_rows))
-        place = folder / case.label
+        chains_of = case if case.posterior_of is None else open_case(task, case.posterior_of)
+        place = folder / chains_of.label
+        if chains_of is not case:
+            console.print(f"{case.label} has the posterior of {chains_of.label}, whose chains are used.", markup=False)
         with Progress(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=console
         ) as bar:
-            evidence, about = make(case.problem, case.x_test, sampler, seed or [0], place, _Reporter(bar))
+            evidence, about = make(chains_of.problem, case.x_test, sampler, seed or [0], place, _Reporter(bar))
         about = {"command": shlex.join(["anchorwalk", *sys.argv[1:]]), "task": task, "label": case.label, **about}
         path = out or folder / f"{case.label}.npz"
         store(path, evidence, about)

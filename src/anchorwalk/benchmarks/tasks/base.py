@@ -98,6 +98,8 @@ class Case:
         reference: The posterior to compare with, or None.
         side_by_side: Chains of several runs that train side by side; 1 for networks that fill the machine.
         notes: What a reader of the scores should know.
+        posterior_of: The variant whose chains sample this case's posterior too, where there is one: the training
+            rows are the same ones in another order.
     """
 
     task: str
@@ -110,6 +112,7 @@ class Case:
     reference: Reference | None
     side_by_side: int = 1
     notes: tuple[str, ...] = ()
+    posterior_of: Variant | None = None
 
 
 @dataclass(frozen=True)
