@@ -50,7 +50,7 @@ def test_runs_are_listed(tmp_path, monkeypatch):
     code, out = call("runs", tmp_path)
     assert code == 0
     assert "Normal, 3 parameters, 20 rows" in out
-    assert "6 of 10" in out
+    assert "6/10" in out
     assert "deep/b" in out
     (tmp_path / "a" / "members-000001-000000.safetensors").unlink()
     assert "1 damaged files" in call("runs", tmp_path)[1]

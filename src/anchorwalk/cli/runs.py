@@ -26,26 +26,25 @@ def runs(
         console.print(f"No runs in {folder}. `sample(..., store=FOLDER)` makes one.", markup=False)
         return
     table = Table(title=f"Runs in {folder}", title_justify="left")
-    for name in ("run", "task"):
-        table.add_column(name, overflow="fold")
-    for name in ("members", "epochs", "time left", "diverged", "size", ""):
+    table.add_column("run", overflow="fold")
+    table.add_column("task", min_width=23)
+    for name in ("members", "epochs", "time left", "diverged", "size"):
         table.add_column(name, justify="right")
     for path in found:
         name = str(path.relative_to(folder))
         try:
             run = maintain.summarize(path)
         except AnchorwalkError as error:
-            table.add_row(name, f"[red]{type(error).__name__}[/]; see anchorwalk verify", *[""] * 6)
+            table.add_row(name, f"[red]{type(error).__name__}[/]; see anchorwalk verify", *[""] * 5)
             continue
         table.add_row(
             name,
-            run.task,
-            f"{run.members:,} of {run.planned:,}",
-            f"{run.epochs:,} of {run.epochs_planned:,}",
+            run.task + (f"\n[red]{run.damaged} damaged files, see anchorwalk verify[/]" if run.damaged else ""),
+            f"{run.members:,}/{run.planned:,}",
+            f"{run.epochs:,}/{run.epochs_planned:,}",
             _duration(run.seconds_left),
             f"{run.diverged:,}",
             _size(run.bytes),
-            f"[red]{run.damaged} damaged files[/]" if run.damaged else "",
         )
     console.print(table)
 
