@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -25,10 +26,10 @@ def runs(
     if not found:
         console.print(f"No runs in {folder}. `sample(..., store=FOLDER)` makes one.", markup=False)
         return
-    table = Table(title=f"Runs in {folder}", title_justify="left")
+    table = Table(title=f"Runs in {folder}", title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("run", overflow="fold")
-    table.add_column("task", min_width=23)
-    for name in ("members", "epochs", "time left", "diverged", "size"):
+    table.add_column("task", min_width=21)
+    for name in ("members", "epochs", "left", "diverged", "size"):
         table.add_column(name, justify="right")
     for path in found:
         name = str(path.relative_to(folder))
