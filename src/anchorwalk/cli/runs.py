@@ -26,9 +26,9 @@ def runs(
     if not found:
         console.print(f"No runs in {folder}. `sample(..., store=FOLDER)` makes one.", markup=False)
         return
-    table = Table(title=f"Runs in {folder}", title_justify="left", box=box.SIMPLE_HEAD)
+    table = Table(title=f"Runs in {folder}", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("run", overflow="fold")
-    table.add_column("task", min_width=21)
+    table.add_column("task", min_width=17)
     for name in ("members", "epochs", "left", "diverged", "size"):
         table.add_column(name, justify="right")
     for path in found:
