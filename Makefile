@@ -58,11 +58,16 @@ docs-tables: $(VENV)/installed  ## the tables of the documentation, from the rec
 	$(BIN)/python docs/format_table.py
 	$(BIN)/python docs/speed_page.py
 
-# Two processes of one core each: every chain trains on one core, XLA's threads bring nothing to so small a network.
-references: $(VENV)/installed  ## the reference posteriors of uci_gap, about 15 minutes of a core for each split
-	printf '%s\n' 0 1 5 6 | XLA_FLAGS=--xla_cpu_multi_thread_eigen=false xargs -P 2 -I SPLIT $(BIN)/python -m anchorwalk \
-	  reference uci_gap --split SPLIT --record results/reference-uci_gap-SPLIT.json \
-	  --out src/anchorwalk/reference/posteriors/uci_gap-SPLIT.npz
+# One core each: XLA's threads bring nothing to so small a network. `make -j2 references` runs two at a time.
+REFERENCE_0 := --seed 0 --seed 1 --seed 2 --seed 3 --seed 4
+REFERENCE_1 := $(REFERENCE_0)
+REFERENCE_5 := --draws 2400
+REFERENCE_6 := --draws 3000
+references: reference-0 reference-1 reference-5 reference-6  ## the reference posteriors of uci_gap, hours of a core
+reference-1: reference-0 # the same rows, and so the same chains
+reference-%: $(VENV)/installed
+	XLA_FLAGS=--xla_cpu_multi_thread_eigen=false $(BIN)/python -m anchorwalk reference uci_gap --split $* $(REFERENCE_$*) \
+	  --record results/reference-uci_gap-$*.json --out src/anchorwalk/reference/posteriors/uci_gap-$*.npz
 
 benchmark: $(VENV)/installed  ## the records of uci_gap: all budgets, 100 runs on split 0 and 20 on the others
 	$(BIN)/python benchmarks/uci_gap.py

@@ -99,8 +99,7 @@ def test_every_write_may_fail(tmp_path, monkeypatch, error, partial):
         found = manifest.read(folder)
         if found is not None:  # all that is named is whole, and nothing that was finished is missing
             reader = DiskStore(folder)
-            reader.open(LIKE, found, verify=True)
-            reader.check_states(verify=True)
+            reader.open(LIKE, found, verify=True, states=True)
             assert not reader.damaged
             assert len(reader.infos()) >= safe[0]
         assert finished == 0 or found is not None

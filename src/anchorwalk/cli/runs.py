@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from anchorwalk.cli.errors import shown
@@ -26,13 +27,13 @@ def runs(
     if not found:
         console.print(f"No runs in {folder}. `sample(..., store=FOLDER)` makes one.", markup=False)
         return
-    table = Table(title=f"Runs in {folder}", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(title=escape(f"Runs in {folder}"), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("run", overflow="fold")
     table.add_column("task", min_width=17)
     for name in ("members", "epochs", "left", "diverged", "size"):
         table.add_column(name, justify="right")
     for path in found:
-        name = str(path.relative_to(folder))
+        name = escape(str(path.relative_to(folder)))
         try:
             run = maintain.summarize(path)
         except AnchorwalkError as error:
@@ -40,7 +41,7 @@ def runs(
             continue
         table.add_row(
             name,
-            run.task + (f"\n[red]{run.damaged} damaged files, see anchorwalk verify[/]" if run.damaged else ""),
+            escape(run.task) + (f"\n[red]{run.damaged} damaged files, see anchorwalk verify[/]" if run.damaged else ""),
             f"{run.members:,}/{run.planned:,}",
             f"{run.epochs:,}/{run.epochs_planned:,}",
             _duration(run.seconds_left),

@@ -1,12 +1,14 @@
 """A stored run, opened again: without its training data, on any machine."""
 
+import re
+from collections import Counter
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
+import jax.numpy as jnp
 
 from anchorwalk import checks
 from anchorwalk.ensembles.posterior import Posterior
@@ -14,7 +16,11 @@ from anchorwalk.errors import DamagedWarning, InvalidInput, OtherNetworkWarning,
 from anchorwalk.likelihoods import Likelihood
 from anchorwalk.store import DiskStore, fingerprint, forms
 from anchorwalk.store.manifest import read
+from anchorwalk.store.tensors import MOST_AXES
 from anchorwalk.types import Apply, Init, Params
+
+INPUTS = re.compile("bool|u?int(8|16|32|64)|float(16|32|64)|bfloat16")
+"""Types of inputs that are made from a manifest."""
 
 
 def load(
@@ -83,9 +89,9 @@ def load(
         warn(f"{lost} members of {path} are left out, their files are damaged: {details}", DamagedWarning)
     if x is not None:
         _check_network(apply, like, x, manifest.header.get("network", "") if versions[-1:] == [jax.__version__] else "")
-    done = store.done()
-    if derived is None:
-        whole = all(done.get(chain, 0) >= count for chain, count in planned.items())
+    if derived is None:  # members, not places: some may have been pruned
+        there = Counter(int(info.chain) for info in store.infos())  # type: ignore[arg-type]
+        whole = all(there[chain] >= count for chain, count in planned.items())
     complete = whole and not store.damaged
     return Posterior(store, apply, likelihood, tuple(store.infos()), manifest.header, complete)
 
@@ -132,20 +138,24 @@ def _inputs(form: Any) -> Any:
     """One row of inputs, as shapes and dtypes; None where their tree is not known, and predict will tell."""
     if not form or form["tree"] is None:
         return None
-    return forms.structure(
-        form["tree"], [_array((1, *leaf["shape"]), np.dtype(leaf["dtype"])) for leaf in form["leaves"]]
-    )
+    rows = []
+    for leaf in form["leaves"]:
+        if not INPUTS.fullmatch(leaf["dtype"]) or len(leaf["shape"]) > MOST_AXES:
+            raise ValueError(f"inputs of type {leaf['dtype']!r}")
+        rows.append(_array((1, *leaf["shape"]), jnp.dtype(leaf["dtype"])))
+    return forms.structure(form["tree"], rows)
 
 
 def _check_network(apply: Apply, like: Params, x: Any, fingerprints: str) -> None:
     """Whether `apply` takes these parameters, and computes what the run's did, as far as can be seen."""
     try:
         jax.eval_shape(apply, like, x)
+        found = fingerprint.of_function(apply, like, x) if fingerprints else ""
     except Exception as error:
         described = ", ".join(f"{leaf.dtype}{leaf.shape}" for leaf in jax.tree.leaves(x))
         given = f"a network that fails on the run's parameters and inputs {described} ({type(error).__name__}: {error})"
         checks.reject("load(apply=)", given, "the network that the run was made with", "Pass its apply.")
-    if fingerprints and not fingerprints.endswith(fingerprint.of_function(apply, like, x)):
+    if not fingerprints.endswith(found):
         warn(
             "the network's program is not the one that the run was made with; where it computes something else, "
             "predictions are wrong",

@@ -8,7 +8,6 @@ manifest no longer names is removed after that: at every moment the manifest's f
 import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import numpy as np
 from safetensors.numpy import save
 
 from anchorwalk import checks, files
-from anchorwalk.errors import StoreDamaged, StoreFailed
+from anchorwalk.errors import DamagedWarning, StoreDamaged, StoreFailed, warn
 from anchorwalk.store import forms, surroundings
 from anchorwalk.store.base import Header, Round, check_same
 from anchorwalk.store.lock import Lock
@@ -31,6 +30,21 @@ MERGED = 64
 LARGE = 64 * 2**20
 """Bytes of rounds from which on they become one file."""
 LOCK = "lock"
+BEFORE = {LOCK, NAME + files.TEMPORARY, COPY + files.TEMPORARY}
+"""What can stand in a folder whose run was killed before its first manifest was there."""
+LOOKS = 5
+"""How often a reader starts over where a writer changes the run under its eyes."""
+
+
+MISSING = "it is missing"
+
+
+def _with_former_chains(plan: dict[str, Any], former: Any) -> dict[str, Any]:
+    """A plan that also counts the chains that were run here before."""
+    try:
+        return {**plan, "here": sorted({*plan["here"], *former["here"]})} if former else plan
+    except (KeyError, TypeError):
+        return plan
 
 
 def put(folder: Path, part: Part, tensors: Mapping[str, Any]) -> Part:
@@ -75,8 +89,10 @@ class DiskStore:
         self._places: dict[tuple[int, int], tuple[Part, int, int]] = {}
         self._trusted: set[str] = set()
         self._open: tuple[Part, TensorFile] | None = None
+        self._last: dict[int, int] = {}
+        self._broken: set[str] = set()
         stored = read(self.folder) if self.folder.is_dir() else None
-        if stored is None and self.folder.is_dir() and any(path.name != LOCK for path in self.folder.iterdir()):
+        if stored is None and self.folder.is_dir() and any(path.name not in BEFORE for path in self.folder.iterdir()):
             given = f"{str(self.folder)!r} with other files in it"
             checks.reject("store", given, "a run or an empty folder", "Choose another folder.")
         self._stored = stored
@@ -112,13 +128,16 @@ class DiskStore:
             checks.reject("store", given, "a whole run", "Go on with the run that they came from.")
         self.open(like.params, stored)
         self._like = like
-        for name, reason in self.damaged.items():
+        for name, reason in self.damaged.items():  # the first will do
             raise StoreDamaged(
                 f"the file {self.folder / name} of the run is damaged: {reason}. Bring it back from a copy, or take it "
                 f"out of the run with `anchorwalk prune {self.folder}`; aw.load reads all that is whole."
             )
         written = {**about, "leaves": forms.of_leaves(like.params), "tree": forms.of_structure(like.params)}
         written["stored_as"] = stored.about.get("stored_as", self.dtype)
+        if written["stored_as"] not in (None, "bfloat16"):
+            raise StoreDamaged(f"{self.folder / NAME} says that members are stored as {written['stored_as']!r}")
+        written["plan"] = _with_former_chains(dict(about.get("plan", {})), stored.about.get("plan"))
         if self.dtype is not None and written["stored_as"] != self.dtype:
             given = f"{self.dtype!r} for a run that keeps members {written['stored_as'] or 'as they are'}"
             checks.reject("DiskStore(dtype=)", given, "the same", "Leave dtype= out, or choose another folder.")
@@ -131,47 +150,47 @@ class DiskStore:
                 checks.reject("store", f"a run that was begun elsewhere: {changes}", "the same surroundings", remedy)
             stretches = (*stretches, {**here, "after_members": len(self._places)})
         manifest = Manifest({**stored.header, **header}, written, stretches, stored.members, stored.states)
-        if manifest != stored:
+        self._guarded(lambda: files.sync(self.folder.absolute().parent))
+        if not manifest.is_in(self.folder):  # the copy as well: a kill may have come between the two
             self._guarded(lambda: manifest.write(self.folder))
         self.manifest = self._stored = manifest
-        self.sweep(manifest.files)
+        self._guarded(lambda: self.sweep(manifest.files))
 
-    def open(self, like: Any, manifest: Manifest, verify: bool = False) -> None:
+    def open(self, like: Any, manifest: Manifest, verify: bool = False, states: bool = False) -> None:
         """Look at every file of a run; those that are not whole go to `damaged`, and their members are left out.
+
+        Where a file is missing because a writer has changed the run in the meantime, the new state of it is read.
 
         Args:
             like: The parameters' shapes and dtypes in their tree; None gives members as dictionaries of named arrays.
             manifest: Of this folder.
             verify: Whether to compare checksums too, which reads everything.
+            states: Whether to look at chain states as well.
         """
+        for _ in range(LOOKS):
+            self._look(like, manifest, verify, states)
+            newer = read(self.folder) if MISSING in self.damaged.values() else None
+            if newer is None or newer == manifest:
+                return
+            manifest = newer
+
+    def _look(self, like: Any, manifest: Manifest, verify: bool, states: bool) -> None:
         self._close()
         self.manifest, self._like = manifest, ChainState(None, None, like)  # type: ignore[arg-type]
         self._leaves = manifest.about.get("leaves", []) if like is None else forms.of_leaves(like)
-        self.damaged, self._infos, self._places = {}, {}, {}
+        self.damaged, self._infos, self._places, self._last = {}, {}, {}, {}
         self._trusted = set()
-        for part in manifest.members:
+        for part in (*manifest.members, *(manifest.states if states else ())):
             try:
                 with TensorFile(self.folder / part.file, part.bytes) as file:
-                    self._check_members(part, file)
+                    if part in manifest.members:
+                        self._check_members(part, file)
                     if verify:
                         self._check_digest(part, file)
-                    infos = [file.read(f"info/{name}") for name in MemberInfo._fields]
+                    if part in manifest.members:
+                        self._remember(part, [file.read(f"info/{name}") for name in MemberInfo._fields])
             except FileNotFoundError:
-                self.damaged[part.file] = "it is missing"
-            except Damaged as reason:
-                self.damaged[part.file] = str(reason)
-            else:
-                self._remember(part, infos)
-
-    def check_states(self, verify: bool) -> None:
-        """Look at the files of states as well; damaged ones go to `damaged`."""
-        for part in self.manifest.states:
-            try:
-                with TensorFile(self.folder / part.file, part.bytes) as file:
-                    if verify:
-                        self._check_digest(part, file)
-            except FileNotFoundError:
-                self.damaged[part.file] = "it is missing"
+                self.damaged[part.file] = MISSING
             except Damaged as reason:
                 self.damaged[part.file] = str(reason)
 
@@ -200,18 +219,26 @@ class DiskStore:
         self._merge(round_.chains)
 
     def _merge(self, chains: tuple[int, ...]) -> None:
-        """Make one file of the last rounds of these chains, once there are many."""
-        rounds = [part for part in self.manifest.members if part.chains == chains and part.count == 1 and part.first]
+        """Make one file of the last rounds of these chains, once there are many; holes and damage end the stretch."""
+        single = {part.first: part for part in self.manifest.members if part.chains == chains and part.count == 1}
+        rounds: list[Part] = []
+        index = max(single)
+        while index > 0 and index in single and single[index].file not in self._broken:
+            rounds.insert(0, single[index])
+            index -= 1
         if len(rounds) < 2 or (len(rounds) < MERGED and sum(part.bytes for part in rounds) < LARGE):
             return
-        rounds.sort(key=lambda part: part.first)
-        if any(after.first != before.first + 1 for before, after in pairwise(rounds)):
-            return  # something between them was pruned
         pieces = []
         for part in rounds:
-            with TensorFile(self.folder / part.file, part.bytes) as file:
-                self._check_digest(part, file)
-                pieces.append({name: file.read(name) for name in file.tensors})
+            try:
+                with TensorFile(self.folder / part.file, part.bytes) as file:
+                    self._check_digest(part, file)
+                    pieces.append({name: file.read(name) for name in file.tensors})
+            except (Damaged, FileNotFoundError) as reason:
+                self._broken.add(part.file)
+                told = MISSING if isinstance(reason, FileNotFoundError) else reason
+                warn(f"the file {self.folder / part.file} is damaged: {told}. The run goes on", DamagedWarning)
+                return
         tensors = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
         merged = self._put("members", chains, rounds[0].first, len(rounds), tensors)
         files.sync(self.folder)
@@ -253,25 +280,30 @@ class DiskStore:
     def raw(self, chain: int, index: int) -> dict[str, Any]:
         """One member as its tensors on disk."""
         file, row, lane = self._find(chain, index)
-        return {name: file.read(name, (row, lane)) for name in file.tensors}
+        known = [leaf["name"] for leaf in self._leaves] + [f"info/{name}" for name in MemberInfo._fields]
+        return {name: file.read(name, (row, lane)) for name in (*known, "losses")}
 
     def _find(self, chain: int, index: int) -> tuple[TensorFile, int, int]:
         """The open file of a member, and its row and lane there."""
-        part, row, lane = self._places[chain, index]
-        try:
-            return self._file(part), row, lane
-        except FileNotFoundError:  # a writer may have made one file of several in the meantime
-            manifest = read(self.folder)
-            if manifest is not None:
+        for _ in range(LOOKS):
+            if (chain, index) not in self._places:
+                break
+            part, row, lane = self._places[chain, index]
+            try:
+                return self._file(part), row, lane
+            except FileNotFoundError:  # a writer may have made one file of several in the meantime
+                manifest = read(self.folder) if self.folder.is_dir() else None
+                if manifest is None:
+                    break
                 self.open(self._like.params, manifest)
-        if (chain, index) not in self._places:
-            raise StoreDamaged(f"the file {self.folder / part.file} is missing. Bring it back from a copy")
-        part, row, lane = self._places[chain, index]
-        return self._file(part), row, lane
+        raise StoreDamaged(
+            f"member {index} of chain {chain} is no longer in {self.folder}: its file is missing. Bring it back from a "
+            "copy, or load the run again for what is left."
+        )
 
     def state(self, chain: int) -> ChainState:
         """The state of a chain after its last finished member."""
-        index = self.done()[chain] - 1
+        index = max([self._last.get(chain, -1), *(s.first for s in self.manifest.states if chain in s.chains)])
         for part in self.manifest.states:
             if part.first == index and chain in part.chains:
                 return self._state(part, part.chains.index(chain))
@@ -298,11 +330,14 @@ class DiskStore:
         """The open file of a part; the first time, its checksum is compared."""
         if self._open is None or self._open[0] != part:
             self._close()
+            file = None
             try:
                 file = TensorFile(self.folder / part.file, part.bytes)
                 if part.file not in self._trusted:
                     self._check_digest(part, file)
             except Damaged as reason:
+                if file is not None:
+                    file.close()
                 raise StoreDamaged(
                     f"the file {self.folder / part.file} is damaged: {reason}. Bring it back from a copy; aw.load with "
                     "verify=True leaves its members out."
@@ -325,7 +360,7 @@ class DiskStore:
         for name in MemberInfo._fields:
             if f"info/{name}" not in file.tensors or file.tensors[f"info/{name}"].shape != lead:
                 raise Damaged(f"it lacks 'info/{name}' in the shape {lead}")
-        if "losses" not in file.tensors or file.tensors["losses"].shape[:2] != lead:
+        if "losses" not in file.tensors or (*lead, *file.tensors["losses"].shape[2:]) != file.tensors["losses"].shape:
             raise Damaged("it lacks the members' losses")
         # The tensors are there in this shape: only now is it sure that the entry claims no members by the billion.
         chains, indices = file.read("info/chain"), file.read("info/index")
@@ -383,6 +418,7 @@ class DiskStore:
     def _remember(self, part: Part, infos: list[Any]) -> None:
         for chain, index, row, lane in part.places:
             self._places[chain, index] = (part, row, lane)
+            self._last[chain] = max(index, self._last.get(chain, -1))
             self._infos[chain, index] = MemberInfo(*(np.asarray(values)[row, lane].item() for values in infos))
 
     def _guarded(self, action: Any) -> None:

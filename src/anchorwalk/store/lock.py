@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import stat
 from datetime import datetime
 from pathlib import Path
 
@@ -33,6 +34,10 @@ class Lock:
         """
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
         descriptor = os.open(self.path, flags, 0o666)
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:  # it will be written to
+            os.close(descriptor)
+            checks.reject("store", f"{str(self.path)!r}, a link or no plain file", "a file of the run", "Remove it.")
         try:
             if fcntl is not None:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -44,13 +49,18 @@ class Lock:
             checks.reject("store", given, "a run that nobody writes to", remedy)
         except OSError:  # a file system without locks
             pass
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(_identity()).encode(), 0)
         self._descriptor = descriptor
+        try:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, json.dumps(_identity()).encode(), 0)
+        except OSError:  # a full disk: the lock holds without a name
+            pass
 
     def release(self) -> None:
         """Give the lock back; nothing happens where it is not held."""
         if self._descriptor is not None:
+            if fcntl is not None:  # a child process may have inherited the file
+                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             os.close(self._descriptor)
             self._descriptor = None
 

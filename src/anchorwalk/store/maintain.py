@@ -1,5 +1,6 @@
 """What can be done with a stored run without the network that made it: look, verify, thin, merge, prune."""
 
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,7 +14,8 @@ from anchorwalk.errors import Status, StoreDamaged
 from anchorwalk.store.base import check_same
 from anchorwalk.store.disk import LARGE, LOCK, MERGED, DiskStore, put
 from anchorwalk.store.lock import Lock
-from anchorwalk.store.manifest import NAME, Manifest, Part, read
+from anchorwalk.store.manifest import COPY, LARGEST, NAME, Manifest, OtherFormat, Part, decode, read
+from anchorwalk.store.tensors import Damaged
 
 DAMAGED = ".damaged"
 """Behind the name of a file that `prune` took out of its run."""
@@ -49,7 +51,7 @@ class Summary(NamedTuple):
 
 def find(folder: Path) -> list[Path]:
     """All runs in a folder and those below it, in order."""
-    return sorted(path.parent for path in folder.rglob(NAME) if path.is_file())
+    return sorted({path.parent for name in (NAME, COPY) for path in folder.rglob(name) if path.is_file()})
 
 
 def summarize(folder: Path) -> Summary:
@@ -92,7 +94,20 @@ def verify(folder: Path) -> dict[str, str]:
         StoreDamaged: No readable manifest.
     """
     store = _opened(folder, verify=True)
-    return store.damaged
+    return {**_damaged_manifests(folder), **store.damaged}
+
+
+def _damaged_manifests(folder: Path) -> dict[str, str]:
+    """Which of the manifest and its copy is missing or not whole; one at least is."""
+    found = {}
+    for name in (NAME, COPY):
+        try:
+            decode((folder / name).read_bytes())
+        except FileNotFoundError:
+            found[name] = "it is missing"
+        except (Damaged, OtherFormat) as reason:
+            found[name] = str(reason) or "it is of another format"
+    return found
 
 
 def thin(folder: Path, out: Path, every: int) -> int:
@@ -111,7 +126,8 @@ def thin(folder: Path, out: Path, every: int) -> int:
         if int(info.index) % every == 0:  # type: ignore[arg-type]
             kept.setdefault(int(info.chain), []).append(int(info.index))  # type: ignore[arg-type]
     about = store.manifest.about
-    complete = store.done() == dict.fromkeys(about["plan"]["here"], about["plan"]["members"])
+    plan, derived = about["plan"], about.get("derived")
+    complete = bool(derived["complete"]) if derived else len(store.infos()) == len(plan["here"]) * plan["members"]
     manifest = replace(store.manifest, about={**about, "derived": {"every": every, "complete": complete}})
     with _new(out):
         parts = [part for chain in kept for part in _rewritten(store, out, chain, kept[chain], every)]
@@ -139,7 +155,7 @@ def merge(folders: Sequence[Path], out: Path) -> int:
             checks.reject("merge", f"{str(folder)!r}, a thinned run", "whole runs", "Merge first, then thin.")
         check_same(merged.header, store.manifest.header, f"{str(folder)!r}, beside {str(folders[0])!r},")
         for name in ("leaves", "stored_as", "likelihood"):
-            if merged.about[name] != store.manifest.about[name]:
+            if merged.about.get(name) != store.manifest.about.get(name):
                 checks.reject("merge", f"runs that differ in {name!r}", "runs of one plan", "Merge runs of one plan.")
         for chain in store.done():
             if chain in owner:
@@ -176,8 +192,9 @@ def prune(folder: Path, states: bool = False) -> list[str]:
     _manifest(folder)  # nothing is made in a folder without a run
     lock.acquire()
     try:
+        broken = _damaged_manifests(folder)
         store = _opened(folder, verify=True)
-        manifest, told = store.manifest, []
+        manifest, told = store.manifest, [f"{name}: {reason}; written anew" for name, reason in broken.items()]
         members = [part for part in manifest.members if part.file not in store.damaged]
         kept = [part for part in manifest.states if part.file not in store.damaged and not states]
         for name, reason in store.damaged.items():
@@ -186,12 +203,13 @@ def prune(folder: Path, states: bool = False) -> list[str]:
             told.append(f"{name}: {reason}; {f'{lost_members} members' if lost else 'chain states'} left out")
         if states and manifest.states:
             told.append(f"chain states removed, {sum(part.bytes for part in manifest.states):,} bytes")
+        listed = {part.file for part in (*members, *kept)}
+        if store.damaged or broken:  # what is not listed may be all that is left of something
+            for path in sorted(folder.glob("*.safetensors")):
+                if path.name not in listed and not (states and path.name.startswith("state-")):
+                    path.rename(folder / (path.name + DAMAGED))
         if told:
             manifest.with_parts(members, kept).write(folder)
-            for name in store.damaged:
-                if (folder / name).exists():
-                    (folder / name).rename(folder / (name + DAMAGED))
-        listed = {part.file for part in (*members, *kept)}
         told.extend(f"{name}: a leftover, removed" for name in store.sweep(listed))
         return told
     finally:
@@ -202,9 +220,14 @@ def _opened(folder: Path, verify: bool) -> DiskStore:
     manifest = _manifest(folder)
     store = DiskStore(folder)
     try:
-        store.open(None, manifest, verify)
-        store.check_states(verify)
-    except (KeyError, TypeError, ValueError) as error:
+        plan = manifest.about["plan"]
+        trainings = [plan["first"], *([plan["then"]] if plan["then"] else [])]
+        numbers = [plan["members"], manifest.about["rows"], *plan["here"], *(how["epochs"] for how in trainings)]
+        if not all(type(number) is int and 0 <= number < LARGEST for number in numbers):
+            raise ValueError("a plan of other numbers")
+        str(manifest.about["likelihood"]["name"]).encode()
+        store.open(None, manifest, verify, states=True)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise StoreDamaged(f"{folder / NAME} lacks or garbles what a run needs ({error!r})") from None
     return store
 
@@ -247,7 +270,11 @@ def _new(out: Path) -> Iterator[None]:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         checks.reject("out", repr(str(out)), "a folder that is empty or not there yet", "Choose another name.")
     out.mkdir(parents=True, exist_ok=True)
-    yield
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(out, ignore_errors=True)  # half a run would only be in the way
+        raise
 
 
 def _rewritten(store: DiskStore, out: Path, chain: int, indices: list[int], every: int) -> Iterator[Part]:

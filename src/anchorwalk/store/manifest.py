@@ -94,7 +94,16 @@ class Manifest:
             "members": [_written(part) for part in self.members],
             "states": [_written(part) for part in self.states],
         }
-        return json.dumps({**content, "sha256": _digest(content)}, indent=1, allow_nan=False).encode()
+        lines = [f"{json.dumps(name)}: {_lines(value)}" for name, value in content.items()]
+        return ("{" + ",\n".join([*lines, f'"sha256": "{_digest(content)}"']) + "}\n").encode()
+
+    def is_in(self, folder: Path) -> bool:
+        """Whether both files in a folder are this manifest."""
+        content = self.encode()
+        try:
+            return all(_content(folder / name) == content for name in (NAME, COPY))
+        except (Damaged, FileNotFoundError):
+            return False
 
     def write(self, folder: Path) -> None:
         """Put the manifest into its folder; when this returns, it will last."""
@@ -116,6 +125,8 @@ def read(folder: Path) -> Manifest | None:
         try:
             found = decode(_content(folder / name))
         except FileNotFoundError:
+            if name == NAME and (folder / COPY).exists():
+                reasons.append(f"{folder / name} is missing")
             continue
         except OtherFormat as error:
             other = other or error
@@ -125,7 +136,7 @@ def read(folder: Path) -> Manifest | None:
         except Damaged as reason:
             reasons.append(f"{folder / name} is damaged: {reason}")
         else:
-            if reasons:
+            if reasons and found.members:  # without members it may be a run that was killed in its first write
                 warn(f"{reasons[0]}. Its copy {COPY} is whole and was read in its place", DamagedWarning)
             return found
     if other is not None:
@@ -174,11 +185,21 @@ def decode(content: bytes) -> Manifest:
 
 def _content(path: Path) -> bytes:
     descriptor = open_plain(path)
-    with os.fdopen(descriptor, "rb") as file:
-        content = file.read(LONGEST + 1)
+    try:
+        with os.fdopen(descriptor, "rb") as file:
+            content = file.read(LONGEST + 1)
+    except OSError as error:
+        raise Damaged(f"it cannot be read ({error.strerror})") from None
     if len(content) > LONGEST:
         raise Damaged(f"it is longer than {LONGEST} bytes")
     return content
+
+
+def _lines(value: Any) -> str:
+    """JSON with a line for each entry of a list: quick to write, and still to be read."""
+    if isinstance(value, list) and value:
+        return "[\n" + ",\n".join(json.dumps(one, allow_nan=False) for one in value) + "]"
+    return json.dumps(value, allow_nan=False)
 
 
 def _digest(content: Any) -> str:
@@ -198,7 +219,8 @@ def _part(entry: Any, kind: str) -> Part:
         raise ValueError(f"the file name {part.file!r}")
     if len(set(part.chains)) != len(part.chains) or not part.chains or not isinstance(part.sha256, str):
         raise ValueError(f"the entry of {part.file}")
-    last = part.first + part.count * part.step
-    if max(last, *part.chains) >= LARGEST or part.step < 1 or part.count < 1:
+    last = part.first + (part.count - 1) * part.step
+    # A member has nine numbers at least: an entry cannot claim more of them than its file has bytes.
+    if max(last, *part.chains) >= LARGEST or part.step < 1 or not 1 <= part.count * len(part.chains) <= part.bytes:
         raise ValueError(f"the members of {part.file}")
     return part

@@ -4,11 +4,13 @@ The reader of the safetensors package maps a whole file into memory and knows no
 the bytes that are asked for, from a file that is no link, and checks what the file says of itself first.
 """
 
+import errno
 import hashlib
 import json
 import math
 import os
 import stat
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +20,7 @@ import ml_dtypes
 import numpy as np
 
 from anchorwalk import tree
+from anchorwalk.errors import StoreFailed
 
 HostArray = np.ndarray[Any, Any]
 DTYPES: dict[str, Any] = {
@@ -38,6 +41,9 @@ DTYPES: dict[str, Any] = {
 """The format's names of dtypes."""
 LONGEST_HEADER = 64 * 2**20
 CHUNK = 2**20
+MOST_AXES = 32
+NOT_PLAIN = (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EACCES, errno.ENOTDIR, errno.EPERM)
+"""Errors in opening that tell of the file, not of the machine."""
 
 
 class Damaged(Exception):
@@ -67,6 +73,7 @@ class TensorFile:
     def __init__(self, path: Path, size: int) -> None:
         self.path = path
         self._descriptor = open_plain(path)
+        self._closing = weakref.finalize(self, os.close, self._descriptor)
         try:
             found = os.fstat(self._descriptor).st_size
             if found != size:
@@ -86,9 +93,7 @@ class TensorFile:
 
     def close(self) -> None:
         """Close the file."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        self._closing()  # once, however often it is called
 
     def read(self, name: str, place: tuple[int, ...] = ()) -> HostArray:
         """A tensor, or its part at `place` on the leading axes."""
@@ -102,7 +107,7 @@ class TensorFile:
     def digest(self) -> str:
         """SHA-256 of the whole file."""
         digest, position = hashlib.sha256(), 0
-        while chunk := os.pread(self._descriptor, CHUNK, position):
+        while chunk := self._part(position, CHUNK):
             digest.update(chunk)
             position += len(chunk)
         return digest.hexdigest()
@@ -114,14 +119,23 @@ class TensorFile:
         try:
             entries = json.loads(self._bytes(8, length))
             entries.pop("__metadata__", None)
-            return {str(name): _tensor(entry, 8 + length, size) for name, entry in entries.items()}
+            tensors = {str(name): _tensor(entry, 8 + length, size) for name, entry in entries.items()}
+            if sum(math.prod(one.shape) * one.dtype.itemsize for one in tensors.values()) > size - 8 - length:
+                raise ValueError("tensors that overlap")
+            return tensors
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise Damaged(f"its header cannot be read ({error})") from None
+
+    def _part(self, start: int, count: int) -> bytes:
+        try:
+            return os.pread(self._descriptor, count, start)
+        except OSError as error:
+            raise Damaged(f"it cannot be read ({error.strerror})") from None
 
     def _bytes(self, start: int, count: int) -> bytes:
         parts = []
         while count > 0:
-            part = os.pread(self._descriptor, count, start)
+            part = self._part(start, count)
             if not part:
                 raise Damaged("it is cut short")
             parts.append(part)
@@ -135,6 +149,8 @@ def _tensor(entry: Any, offset: int, size: int) -> Tensor:
     start, end = entry["data_offsets"]
     if not all(type(number) is int and number >= 0 for number in (*shape, start, end)):
         raise ValueError("a shape or offset that is no number")
+    if len(shape) > MOST_AXES or any(number > size for number in shape):
+        raise ValueError("an absurd shape")
     if end - start != math.prod(shape) * dtype.itemsize or offset + end > size:
         raise ValueError("a tensor that does not fit into it")
     return Tensor(dtype, shape, offset + start)
@@ -146,6 +162,7 @@ def open_plain(path: Path) -> int:
     Raises:
         FileNotFoundError: No such file.
         Damaged: A link, a folder, a pipe, or a file that may not be read.
+        StoreFailed: Too many open files, and the like.
     """
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
@@ -153,7 +170,9 @@ def open_plain(path: Path) -> int:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise Damaged(f"it is no plain file that can be read ({error.strerror})") from None
+        if error.errno in NOT_PLAIN:
+            raise Damaged(f"it is no plain file that can be read ({error.strerror})") from None
+        raise StoreFailed(f"could not open {path}: {error.strerror}") from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise Damaged("it is no plain file")
@@ -162,16 +181,15 @@ def open_plain(path: Path) -> int:
 
 def names(value: Any, prefix: str) -> list[str]:
     """A name for each leaf of a tree, such as `params/dense/kernel`; leaves of equal paths get a number behind."""
-    result: list[str] = []
+    result: dict[str, None] = {}
+    numbers: dict[str, int] = {}
     for path, _ in tree.named_leaves(value):
-        name = f"{prefix}/{path}" if path else prefix
-        number = 1 + sum(1 for other in result if other == name or other.startswith(f"{name}#"))
-        candidate = name if number == 1 else f"{name}#{number}"
+        name = candidate = f"{prefix}/{path}" if path else prefix
         while candidate in result:
-            number += 1
-            candidate = f"{name}#{number}"
-        result.append(candidate)
-    return result
+            numbers[name] = numbers.get(name, 1) + 1
+            candidate = f"{name}#{numbers[name]}"
+        result[candidate] = None
+    return list(result)
 
 
 def contiguous(tensors: Mapping[str, Any]) -> dict[str, HostArray]:
