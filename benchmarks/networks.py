@@ -80,9 +80,9 @@ class Work:
 
 WORKS = (
     Work("mlp", "uci_gap", (8,), 0, 2000),
-    Work("lenet5", "dermamnist", (28, 28, 3), 7, 60),
-    Work("alexnet", "cifar10c", (32, 32, 3), 10, 12),
-    Work("resnet20", "cifar10", (32, 32, 3), 10, 6),
+    Work("lenet5", "dermamnist", (28, 28, 3), 7, 40),
+    Work("alexnet", "cifar10c", (32, 32, 3), 10, 10),
+    Work("resnet20", "cifar10", (32, 32, 3), 10, 4),
     Work("cnn_lstm", "imdb", (100,), 2, 12),
 )
 

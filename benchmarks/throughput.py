@@ -14,7 +14,7 @@ from anchorwalk.ensembles.runners import choose
 from anchorwalk.objective import Batch, anchored_loss
 from networks import WORKS, torch_step
 
-REPEATS = 5
+REPEATS = 3
 CHAINS = 10
 
 

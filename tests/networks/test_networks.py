@@ -152,6 +152,15 @@ def test_lenet_is_its_twin(lenet):
     assert np.ptp(np.asarray(outputs), axis=0).max() > 100 * TOLERANCE  # rows differ by far more than that
 
 
+@pytest.mark.parametrize(("convolution", "recorded"), [("native", "native"), ("auto", "patches or none")])
+def test_the_way_of_convolving_is_recorded_with_the_run(convolution, recorded):
+    network = aw.networks.lenet5(2, (12, 12, 1), convolution)
+    data = (np.zeros((2, 12, 12, 1), np.float32), np.zeros(2, int))
+    problem = aw.Problem(network.init, network.apply, aw.Categorical(), aw.Prior(scale=0.1), data=data)
+    plan = aw.Plan(1, 1, aw.Training(aw.SGD(0.1), epochs=1, batch_size=2, evaluate=False))
+    assert aw.sample(jax.random.key(0), problem, plan, callbacks=[]).settings["convolution"] == recorded
+
+
 def test_rows_do_not_see_each_other(lenet):
     apply, params, x, outputs = lenet
     halves = [apply(params, half) for half in jnp.split(x, 2)]

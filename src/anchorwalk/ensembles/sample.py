@@ -119,6 +119,7 @@ def _settings(
         "shared_order": str(plan.shared_order),
         "perturb_targets": str(perturb_targets),
         "runner": repr(runner),
+        "convolution": fingerprint.of_convolution(problem),
     }
     if plan.members > 1 and plan.then is not None:  # else it is still open how a chain goes on
         settings["then"] = fingerprint.of_training(plan.then, problem.params_like)

@@ -35,8 +35,18 @@ def of_settings(value: Any) -> str:
 def of_network(problem: Problem) -> str:
     """A fingerprint of `init` and `apply`."""
     like = problem.params_like
-    one_row = jax.eval_shape(lambda x: tree.lane(x, slice(1)), problem.data.x)
-    return of_function(problem.init, jax.random.key(0)) + of_function(problem.apply, like, one_row)
+    return of_function(problem.init, jax.random.key(0)) + of_function(problem.apply, like, one_row_of(problem))
+
+
+def of_convolution(problem: Problem) -> str:
+    """How the network convolves, if it does: "native" by XLA's own convolution, else "patches or none"."""
+    traced = jax.make_jaxpr(problem.apply)(problem.params_like, one_row_of(problem))
+    return "native" if "conv_general_dilated" in str(traced) else "patches or none"
+
+
+def one_row_of(problem: Problem) -> Any:
+    """One row of inputs, as shapes and dtypes."""
+    return jax.eval_shape(lambda x: tree.lane(x, slice(1)), problem.data.x)
 
 
 def of_training(how: Training, like: Any) -> str:
