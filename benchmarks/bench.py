@@ -286,6 +286,8 @@ def main():
         lambda row: console.print(f"{row['network']}: {row['variant']}"), arguments.repeats, without
     )
     show(about["rows"])
+    path = arguments.out or ROOT / "results" / f"bench-{datetime.date.today()}.json"
+    records.save(path, about)
     sections = {
         "short_trainings": short_trainings,
         "store_reading": reading,
@@ -298,8 +300,7 @@ def main():
     for name, section in sections.items():
         about[name] = section()
         console.print(name, about[name])
-    path = arguments.out or ROOT / "results" / f"bench-{datetime.date.today()}.json"
-    records.save(path, about)
+        records.save(path, about)
     console.print(f"Written: {path}")
 
 

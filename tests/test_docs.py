@@ -57,17 +57,6 @@ def test_the_energy_page_is_made_from_the_records():
     assert (ROOT / "docs" / "energy.md").read_text() == table.render(records)
 
 
-def test_the_page_on_speed_is_made_from_its_record():
-    page = script("speed_page")
-    assert (ROOT / "docs" / "speed.md").read_text() == page.render()
-    _, record = page.load()
-    networks = ("mlp", "lenet5", "alexnet", "resnet20", "cnn_lstm")
-    assert {row["network"] for row in record["rows"]} == set(networks)
-    for network in networks:
-        names = {row["variant"] for row in record["rows"] if row["network"] == network}
-        assert {"plain loop", "PyTorch eager", "one chain"} <= names
-
-
 def test_the_table_of_rounding_is_made_from_its_record():
     table = script("format_table")
     page = (ROOT / "docs" / "format.md").read_text()
