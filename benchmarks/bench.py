@@ -278,29 +278,33 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--repeats", type=int, default=throughput.REPEATS)
     parser.add_argument("--members", type=int, default=1000, help="members of LeNet to predict with")
+    parser.add_argument("--only", nargs="*", help="some sections; a record of today that is there keeps its others")
     parser.add_argument("--out", type=Path, help="by default results/bench-<date>.json")
     arguments = parser.parse_args()
     without = () if importlib.util.find_spec("torch") else ("PyTorch eager",)
-    about = {"kind": "bench", "command": "make bench", **records.surroundings()}
-    about["rows"] = throughput.all_rows(
-        lambda row: console.print(f"{row['network']}: {row['variant']}"), arguments.repeats, without
-    )
-    show(about["rows"])
-    path = arguments.out or ROOT / "results" / f"bench-{datetime.date.today()}.json"
-    records.save(path, about)
     sections = {
+        "rows": lambda: throughput.all_rows(lambda row: console.print(row["network"]), arguments.repeats, without),
         "short_trainings": short_trainings,
         "store_reading": reading,
         "growth": growth,
         "member_epochs_per_second_by_chains": chains,
-        "prediction": lambda: prediction(arguments.members),
         "start_up": start_up,
         "embedding": embedding,
+        "prediction": lambda: prediction(arguments.members),
     }
-    for name, section in sections.items():
-        about[name] = section()
-        console.print(name, about[name])
-        records.save(path, about)
+    unknown = set(arguments.only or ()) - set(sections)
+    if unknown:
+        parser.error(f"no section {', '.join(sorted(unknown))}; there are {', '.join(sections)}")
+    path = arguments.out or ROOT / "results" / f"bench-{datetime.date.today()}.json"
+    about = json.loads(path.read_text()) if arguments.only and path.exists() else {}
+    about |= {"kind": "bench", "command": "make bench", **records.surroundings()}
+    for name in arguments.only or sections:
+        about[name] = sections[name]()
+        if name == "rows":
+            show(about[name])
+        else:
+            console.print(name, about[name])
+        records.save(path, about)  # what is measured is not lost
     console.print(f"Written: {path}")
 
 
