@@ -35,7 +35,7 @@ def test_demo_writes_runs_scores_and_figure(tmp_path):
             assert 0 <= score["coverage"] <= 1
     assert (tmp_path / "figure.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     for name in ("ae", "sae"):
-        assert list((tmp_path / f"{name}-glazing_area-400-0").glob("round-*.safetensors"))
+        assert list((tmp_path / f"{name}-glazing_area-400-0").glob("members-*.safetensors"))
     for text in ("members", "epochs", "seconds", "NLL", "RMSE", "covered", "256 in gap", "51 outside", "figure.png"):
         assert text in result.output
     again = CliRunner().invoke(app, ["demo", "--out", str(tmp_path), "--budget", str(BUDGET)])
