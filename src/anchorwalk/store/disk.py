@@ -21,7 +21,7 @@ from anchorwalk.errors import DamagedWarning, StoreDamaged, StoreFailed, warn
 from anchorwalk.store import forms, surroundings
 from anchorwalk.store.base import Header, Round, check_same
 from anchorwalk.store.lock import Lock
-from anchorwalk.store.manifest import COPY, FILE, NAME, Manifest, Part, read
+from anchorwalk.store.manifest import COPY, FILE, NAME, Manifest, Part, file_name, read
 from anchorwalk.store.tensors import Damaged, TensorFile, contiguous, names
 from anchorwalk.types import ChainState, Member, MemberInfo
 
@@ -180,14 +180,15 @@ class DiskStore:
         self._leaves = manifest.about.get("leaves", []) if like is None else forms.of_leaves(like)
         self.damaged, self._infos, self._places, self._last = {}, {}, {}, {}
         self._trusted = set()
-        for part in (*manifest.members, *(manifest.states if states else ())):
+        for number, part in enumerate((*manifest.members, *(manifest.states if states else ()))):
+            of_members = number < len(manifest.members)
             try:
                 with TensorFile(self.folder / part.file, part.bytes) as file:
-                    if part in manifest.members:
+                    if of_members:
                         self._check_members(part, file)
                     if verify:
                         self._check_digest(part, file)
-                    if part in manifest.members:
+                    if of_members:
                         self._remember(part, [file.read(f"info/{name}") for name in MemberInfo._fields])
             except FileNotFoundError:
                 self.damaged[part.file] = MISSING
@@ -383,7 +384,7 @@ class DiskStore:
         return {**tensors, "losses": members.losses, **infos}
 
     def _put(self, kind: str, chains: tuple[int, ...], first: int, count: int, tensors: Mapping[str, Any]) -> Part:
-        name = f"{kind}-{first:06d}-{chains[0]:06d}" + (f"-{count}" if count > 1 else "") + ".safetensors"
+        name = file_name(kind, first, chains[0], count)
         self._trusted.add(name)
         return put(self.folder, Part(name, 0, "", chains, first, count), tensors)
 

@@ -12,9 +12,9 @@ import numpy as np
 from anchorwalk import checks, files
 from anchorwalk.errors import Status, StoreDamaged
 from anchorwalk.store.base import check_same
-from anchorwalk.store.disk import LARGE, LOCK, MERGED, DiskStore, put
+from anchorwalk.store.disk import LARGE, LOCK, MERGED, MISSING, DiskStore, put
 from anchorwalk.store.lock import Lock
-from anchorwalk.store.manifest import COPY, LARGEST, NAME, Manifest, OtherFormat, Part, decode, read
+from anchorwalk.store.manifest import COPY, LARGEST, NAME, Manifest, OtherFormat, Part, decode, file_name, read
 from anchorwalk.store.tensors import Damaged
 
 DAMAGED = ".damaged"
@@ -104,7 +104,7 @@ def _damaged_manifests(folder: Path) -> dict[str, str]:
         try:
             decode((folder / name).read_bytes())
         except FileNotFoundError:
-            found[name] = "it is missing"
+            found[name] = MISSING
         except (Damaged, OtherFormat) as reason:
             found[name] = str(reason) or "it is of another format"
     return found
@@ -285,7 +285,7 @@ def _rewritten(store: DiskStore, out: Path, chain: int, indices: list[int], ever
     def flushed() -> Part:
         tensors = {name: np.stack([row[name] for row in rows])[:, None] for name in rows[0]}
         count = len(rows)
-        name = f"members-{first:06d}-{chain:06d}" + (f"-{count}" if count > 1 else "") + ".safetensors"
+        name = file_name("members", first, chain, count)
         rows.clear()
         return put(out, Part(name, 0, "", (chain,), first, count, every), tensors)
 

@@ -113,6 +113,11 @@ class Manifest:
         files.sync(folder)
 
 
+def file_name(kind: str, first: int, chain: int, count: int) -> str:
+    """The name of a file of members or states, by its first place, first chain and number of members of each."""
+    return f"{kind}-{first:06d}-{chain:06d}" + (f"-{count}" if count > 1 else "") + ".safetensors"
+
+
 def read(folder: Path) -> Manifest | None:
     """The manifest of a run, or of its copy where it is damaged; None where there is neither.
 
