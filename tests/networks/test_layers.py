@@ -91,6 +91,31 @@ def test_what_is_no_plain_convolution_goes_to_lax(options):
     np.testing.assert_array_equal(layers.conv_general_dilated(x, kernel, **arguments), expected)
 
 
+@pytest.mark.parametrize("outputs", [1, 2, 3, 4])
+def test_dense_and_its_gradients_are_a_product(outputs):
+    """However many outputs, under vmap over members, rows in one stack or two."""
+    x, kernel, bias = normal(0, 3, 2, 5, 6), normal(1, 3, 6, outputs), normal(2, 3, outputs)
+    out = normal(3, 3, 2, 5, outputs)
+
+    def value_and_gradients(function, *arguments):
+        def one(kernel, bias, x, out):
+            value, pull = jax.vjp(function, kernel, bias, x)
+            return value, *pull(out)
+
+        return jax.vmap(one)(*arguments)
+
+    def ours(kernel, bias, x):
+        return layers.dense({"kernel": kernel, "bias": bias}, x)
+
+    def twin(kernel, bias, x):
+        return jnp.einsum("abi,io->abo", x, kernel) + bias
+
+    sizes = value_and_gradients(twin, *map(np.abs, (kernel, bias, x, out)))
+    got, expected = (value_and_gradients(function, kernel, bias, x, out) for function in (ours, twin))
+    for one, other, size in zip(got, expected, sizes, strict=True):
+        assert np.all(np.abs(one - other) <= 2 * 10 * EPS * np.asarray(size))  # sums of at most 10 products
+
+
 def test_convolution_adds_its_bias():
     params = {"kernel": jnp.zeros((2, 2, 3, 2)), "bias": jnp.array([1.0, -2.0])}
     np.testing.assert_array_equal(layers.conv(params, normal(0, 1, 4, 4, 3))[0, 1, 2], [1.0, -2.0])

@@ -181,6 +181,24 @@ def test_batches_of_rows_do_not_matter(batch_size):
     np.testing.assert_array_equal(parts.draws(key, 5), whole.draws(key, 5))
 
 
+def test_rows_of_a_call_are_few_where_a_network_makes_much_of_each():
+    """By the compiler's account: a wide detour takes 12 MiB for some 30 rows, a small product nothing of note."""
+
+    def wide(w, x):
+        detour = jnp.sort(jnp.outer(x @ w, jnp.linspace(1, 2, 100_000)), axis=1)  # a sort is not fused away
+        return detour[:, ::50_000].sum(axis=1)
+
+    x = np.tile(X, (10, 1))
+    assert passes.fitting_rows(linear_apply, {"w": WEIGHTS[0]}, x, len(x)) == passes.MOST_ROWS
+    few = passes.fitting_rows(wide, WEIGHTS[0], x, len(x))
+    assert passes.LEAST_ROWS <= few <= passes.NEAR_BYTES / 400_000
+    found = posterior_of(list(WEIGHTS), wide, aw.Normal(scale=0.5)).predict(x)
+    assert found._passes.batch_size == few
+    np.testing.assert_allclose(found.mean[:11], found.mean[-11:], rtol=1e-6)
+    whole = posterior_of(list(WEIGHTS), wide, aw.Normal(scale=0.5)).predict(x, batch_size=len(x))
+    np.testing.assert_allclose(found.mean, whole.mean, rtol=1e-5)
+
+
 def test_nothing_depends_on_the_cache(monkeypatch):
     kept = linear_posterior(aw.Normal(scale=0.5)).predict(X)
     monkeypatch.setattr(passes, "CACHE_BYTES", 0)

@@ -93,12 +93,12 @@ class Posterior:
         kept = tuple(info for info in self.infos if info.chain in chains)
         return Posterior(self._store, self._apply, self._likelihood, kept, self.settings, self.complete)
 
-    def predict(self, x: Inputs, batch_size: int = 1000) -> Prediction:
+    def predict(self, x: Inputs, batch_size: int | None = None) -> Prediction:
         """The predictive distribution on new rows, averaged over members.
 
         Args:
             x: Inputs as in training, any number of rows.
-            batch_size: Rows in one call of the network.
+            batch_size: Rows in one call of the network; None: up to 1000, on a CPU what fits its caches.
 
         Returns:
             Mean, probabilities, quantiles, draws and the parts of the variance.
@@ -117,5 +117,5 @@ class Posterior:
         def params(i: int) -> Any:
             return self._member(good[i]).params
 
-        size = checks.count("predict(batch_size=)", batch_size)
+        size = None if batch_size is None else checks.count("predict(batch_size=)", batch_size)
         return Prediction(Passes(params, len(good), self._apply, x, rows, size), self._likelihood)

@@ -29,6 +29,8 @@ WAYS = ("auto", "patches", "native")
 """How a convolution can be computed."""
 FEW = 4
 """Channels up to which patches are made along one axis only."""
+NARROW = (2, 3)
+"""Outputs of a dense layer that are computed one by one."""
 
 
 def lecun_normal(key: Key, shape: tuple[int, ...]) -> Array:
@@ -47,8 +49,21 @@ def init_dense(key: Key, inputs: int, outputs: int) -> Layer:
 
 
 def dense(params: Layer, x: Array) -> Array:
-    """Inputs times the kernel, plus the bias."""
-    return x @ params["kernel"] + params["bias"]
+    """Inputs times the kernel, plus the bias.
+
+    With two or three outputs on a CPU each is a product with a vector: XLA is two to five times slower at products and
+    gradients with a matrix so narrow (docs/speed.md).
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from anchorwalk.networks import layers
+        >>> layers.dense({"bias": jnp.ones(2), "kernel": jnp.eye(2)}, jnp.zeros((3, 2))).shape
+        (3, 2)
+    """
+    kernel = params["kernel"]
+    if kernel.shape[1] in NARROW and on_cpu():
+        return jnp.stack([x @ kernel[:, i] for i in range(kernel.shape[1])], axis=-1) + params["bias"]
+    return x @ kernel + params["bias"]
 
 
 def init_conv(key: Key, window: Sequence[int], inputs: int, outputs: int, start: Initializer = lecun_normal) -> Layer:

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from anchorwalk import checks
+from anchorwalk.networks import layers
 from anchorwalk.networks.network import Network
 from anchorwalk.types import Array, Key
 
@@ -41,21 +40,13 @@ def mlp(
 
 @lru_cache
 def _mlp(widths: tuple[int, ...], activation: Callable[[Array], Array]) -> Network:
-    start = jax.nn.initializers.lecun_normal()
-
-    def init(key: Key) -> dict[str, Any]:
+    def init(key: Key) -> dict[str, layers.Layer]:
         keys = jax.random.split(key, len(widths) - 1)
-        return {
-            f"dense_{i}": {
-                "bias": jnp.zeros(widths[i + 1]),
-                "kernel": start(keys[i], (widths[i], widths[i + 1])),
-            }
-            for i in range(len(widths) - 1)
-        }
+        return {f"dense_{i}": layers.init_dense(keys[i], widths[i], widths[i + 1]) for i in range(len(widths) - 1)}
 
-    def apply(params: dict[str, Any], x: Array) -> Array:
+    def apply(params: dict[str, layers.Layer], x: Array) -> Array:
         for i in range(len(widths) - 1):
-            x = x @ params[f"dense_{i}"]["kernel"] + params[f"dense_{i}"]["bias"]
+            x = layers.dense(params[f"dense_{i}"], x)
             x = activation(x) if i < len(widths) - 2 else x
         return x
 

@@ -1,7 +1,8 @@
 """Passes over the members: the outputs of each network on all rows, one network at a time."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -13,6 +14,12 @@ from anchorwalk.types import Apply, Array, Inputs, Params
 
 CACHE_BYTES = 128 * 2**20
 """Outputs of all members are kept between passes where they fit into this; else networks run again."""
+MOST_ROWS = 1000
+"""Rows in one call of the network, at the most, where nobody says."""
+PROBE_ROWS = 32
+LEAST_ROWS = 8
+NEAR_BYTES = 12 * 2**20
+"""Memory for what a network makes on its way, up to which a CPU's caches serve it; docs/speed.md has measurements."""
 
 
 class Passes:
@@ -26,7 +33,7 @@ class Passes:
         apply: The network.
         x: All rows.
         rows: Their number.
-        batch_size: Rows in one call of the network.
+        batch_size: Rows in one call of the network, or None: `fitting_rows`.
     """
 
     def __init__(
@@ -36,27 +43,59 @@ class Passes:
         apply: Apply,
         x: Inputs,
         rows: int,
-        batch_size: int,
+        batch_size: int | None,
     ) -> None:
         self.count = count
         self._members = members
         self._apply = apply
         self.rows = rows
-        size = min(batch_size, rows)
+        self.batch_size = size = min(batch_size or fitting_rows(apply, members(0), x, rows), rows)
         self._batches = [_padded(x, start, size, rows) for start in range(0, rows, size)]
         self._cache: dict[int, Array] = {}
 
     def outputs(self, which: Sequence[int] | None = None) -> Iterator[tuple[int, Array]]:
         """Each member's number and outputs, or those of the members in `which`."""
+        begun: tuple[int, Array] | None = None
         for i in range(self.count) if which is None else which:
-            found = self._cache.get(i)
-            if found is None:
-                params = self._members(i)
-                parts = [_forward(self._apply, params, batch) for batch in self._batches]
-                found = (jnp.concatenate(parts) if len(parts) > 1 else parts[0])[: self.rows]
-                if found.nbytes * self.count <= CACHE_BYTES:
-                    self._cache[i] = found
-            yield i, found
+            ahead = i, self._outputs(i)  # runs while the caller works on the one before
+            if begun is not None:
+                yield begun
+            begun = ahead
+        if begun is not None:
+            yield begun
+
+    def _outputs(self, i: int) -> Array:
+        found = self._cache.get(i)
+        if found is None:
+            params = self._members(i)
+            parts = [_forward(self._apply, params, batch) for batch in self._batches]
+            found = (jnp.concatenate(parts) if len(parts) > 1 else parts[0])[: self.rows]
+            if found.nbytes * self.count <= CACHE_BYTES:
+                self._cache[i] = found
+        return found
+
+
+def fitting_rows(apply: Apply, params: Params, x: Inputs, rows: int) -> int:
+    """Rows in one call of a network.
+
+    Up to 1000. On a CPU what a network makes on its way should stay near (for LeNet-5, 32 rows a call are four times
+    as fast as 200, whose memory is new in each call), so there it is a power of two that fits into 12 MiB by the
+    compiler's own account, and at least 8.
+    """
+    if jax.default_backend() != "cpu" or rows <= PROBE_ROWS:
+        return MOST_ROWS
+    like = jax.eval_shape(lambda: (params, _padded(x, 0, PROBE_ROWS, rows)))
+    leaves, structure = jax.tree.flatten(like)
+    return _fitting_rows(apply, structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves))
+
+
+@lru_cache(maxsize=64)
+def _fitting_rows(apply: Apply, structure: Any, kinds: tuple[Any, ...]) -> int:
+    leaves = [jax.ShapeDtypeStruct(*kind) for kind in kinds]  # type: ignore[no-untyped-call]
+    params, x = jax.tree.unflatten(structure, leaves)
+    memory: Any = _forward.lower(apply, params, x).compile().memory_analysis()
+    rows = PROBE_ROWS * NEAR_BYTES / max(memory.temp_size_in_bytes, 1)
+    return int(min(MOST_ROWS, max(LEAST_ROWS, 2.0 ** math.floor(math.log2(rows)))))
 
 
 def _padded(x: Inputs, start: int, size: int, rows: int) -> Inputs:
