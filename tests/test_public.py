@@ -1,7 +1,9 @@
 """What is public, that it is documented by examples that run, and that importing it is light."""
 
+import ast
 import doctest
 import importlib
+import inspect
 import pkgutil
 import subprocess
 import sys
@@ -46,8 +48,26 @@ def test_every_public_object_has_an_example():
         assert getattr(aw, name).__doc__, name
 
 
+def test_names_are_found_where_type_checkers_are_told():
+    """The imports that type checkers read and the table that is used at run time are one list."""
+    tree = ast.parse(inspect.getsource(aw))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    told = {
+        alias.name: node.module.removeprefix("anchorwalk").removeprefix(".")
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert told == aw._HOME | dict.fromkeys(aw._MODULES, "")
+    assert sorted(told) == sorted(aw.__all__)
+    assert set(dir(aw)) == {*aw.__all__, "__version__"}
+    with pytest.raises(AttributeError, match="no attribute 'smaple'"):
+        _ = aw.smaple
+    assert isinstance(aw.__version__, str)
+
+
 def test_import_is_light():
-    heavy = ("tqdm", "matplotlib", "typer", "rich")
+    heavy = ("jax", "tqdm", "matplotlib", "typer", "rich", "sklearn", "pandas", "flax", "equinox", "haiku", "arviz")
     code = f"import sys, anchorwalk; print([m for m in {heavy} if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

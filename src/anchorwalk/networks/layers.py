@@ -29,6 +29,8 @@ WAYS = ("auto", "patches", "native")
 """How a convolution can be computed."""
 FEW = 4
 """Channels up to which patches are made along one axis only."""
+FEW_INPUTS = 16
+"""Inputs of a dense layer up to which its bias is a row of its kernel."""
 NARROW = (2, 3)
 """Outputs of a dense layer that are computed one by one."""
 
@@ -51,8 +53,9 @@ def init_dense(key: Key, inputs: int, outputs: int) -> Layer:
 def dense(params: Layer, x: Array) -> Array:
     """Inputs times the kernel, plus the bias.
 
-    With two or three outputs on a CPU each is a product with a vector: XLA is two to five times slower at products and
-    gradients with a matrix so narrow (docs/speed.md).
+    On a CPU, with two or three outputs each is a product with a vector: XLA is two to five times slower at products and
+    gradients with a matrix so narrow (docs/speed.md). With few inputs the bias is one more row of the kernel there, so
+    that its gradient comes with the kernel's.
 
     Example:
         >>> import jax.numpy as jnp
@@ -60,10 +63,13 @@ def dense(params: Layer, x: Array) -> Array:
         >>> layers.dense({"bias": jnp.ones(2), "kernel": jnp.eye(2)}, jnp.zeros((3, 2))).shape
         (3, 2)
     """
-    kernel = params["kernel"]
+    kernel, bias = params["kernel"], params["bias"]
     if kernel.shape[1] in NARROW and on_cpu():
-        return jnp.stack([x @ kernel[:, i] for i in range(kernel.shape[1])], axis=-1) + params["bias"]
-    return x @ kernel + params["bias"]
+        return jnp.stack([x @ kernel[:, i] for i in range(kernel.shape[1])], axis=-1) + bias
+    if kernel.shape[0] <= FEW_INPUTS and on_cpu():
+        ones = jnp.ones((*x.shape[:-1], 1), x.dtype)
+        return jnp.concatenate([x, ones], axis=-1) @ jnp.concatenate([kernel, bias[None]])
+    return x @ kernel + bias
 
 
 def init_conv(key: Key, window: Sequence[int], inputs: int, outputs: int, start: Initializer = lecun_normal) -> Layer:
