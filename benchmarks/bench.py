@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from rich.console import Console
 from rich.table import Table
@@ -282,6 +283,51 @@ def embedding():
     return {"share_of_the_dense_update": 1 - seconds["few"] / seconds["all"]}
 
 
+def narrow_outputs(chains=5, rows=58, inputs=50, steps=300):
+    """How much faster gradients of a dense layer are output by output than as one product, by the number of outputs."""
+
+    def program(layer, outputs):
+        kernel = jax.random.normal(jax.random.key(0), (chains, inputs, outputs)) / inputs**0.5
+        x = jax.random.normal(jax.random.key(1), (chains, rows, inputs))
+
+        def step(carry, _):
+            gradients = jax.vmap(jax.grad(lambda k, x: jnp.mean(jnp.tanh(layer(k, x)) ** 2), (0, 1)))(*carry)
+            return tuple(value - 1e-3 * slope for value, slope in zip(carry, gradients, strict=True)), None
+
+        run = jax.jit(lambda *start: jax.lax.scan(step, start, length=steps)[0])
+        return lambda: jax.block_until_ready(run(kernel, x))
+
+    def columns(kernel, x):
+        return jnp.stack([x @ kernel[:, i] for i in range(kernel.shape[1])], axis=-1)
+
+    found = {}
+    for outputs in (1, 2, 3, 4, 7, 10):
+        both = {"product": program(lambda k, x: x @ k, outputs), "columns": program(columns, outputs)}
+        seconds = interleaved(both, 7)
+        found[str(outputs)] = seconds["product"] / seconds["columns"]
+    return found
+
+
+def rows_of_a_call(rows=1600):
+    """Microseconds a row of LeNet's forward pass by the rows of a call, and the rows that the rule picks."""
+    problem = lenet_problem(rows)
+    params, x = problem.init(jax.random.key(0)), np.asarray(problem.data.x)
+
+    def run(size):
+        batches = [jax.device_put(x[start : start + size]) for start in range(0, rows, size)]
+
+        def forward():
+            jax.block_until_ready([passes._forward(problem.apply, params, batch) for batch in batches][-1])
+
+        return forward
+
+    seconds = interleaved({str(size): run(size) for size in (8, 16, 32, 80, 200, 400, 800)}, 5)
+    return {
+        "microseconds_of_a_row": {size: value / rows * 1e6 for size, value in seconds.items()},
+        "picked": passes.fitting_rows(problem.apply, params, x, rows),
+    }
+
+
 def show(rows):
     table = Table(title="Training throughput: medians, repetitions interleaved", title_justify="left")
     for name in ("network", "variant", "rows/s", "lowest", "highest", "x plain loop", "x PyTorch", "of peak"):
@@ -311,6 +357,8 @@ def main():
         "member_epochs_per_second_by_chains": chains,
         "start_up": start_up,
         "embedding": embedding,
+        "narrow_outputs": narrow_outputs,
+        "rows_of_a_call": rows_of_a_call,
         "prediction": lambda: prediction(arguments.members),
     }
     unknown = set(arguments.only or ()) - set(sections)

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 import anchorwalk
-from anchorwalk.cli import benchmark, reference, runs
-from anchorwalk.cli.errors import shown
+from anchorwalk.cli import benchmark, reference, runs, tables
+from anchorwalk.cli.errors import show_tracebacks, shown
 from anchorwalk.datasets import energy
 from anchorwalk.demo import BUDGET, GAP, Result, draw, run
 
@@ -20,10 +20,12 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.add_typer(benchmark.app, name="benchmark")
-app.command()(reference.reference)
+app.add_typer(benchmark.app, name="benchmark", rich_help_panel="The paper's benchmark")
+app.command(rich_help_panel="The paper's benchmark")(reference.reference)
+for command in (tables.init, tables.fit, tables.predict, tables.report):
+    app.command(rich_help_panel="Tables")(command)
 for command in (runs.runs, runs.verify, runs.thin, runs.merge, runs.prune):
-    app.command()(command)
+    app.command(rich_help_panel="Stored runs")(command)
 
 
 def _show_version(wanted: bool) -> None:
@@ -37,11 +39,19 @@ def main(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where in the code an error came from.")] = False,
 ) -> None:
-    """Anchored and sequential anchored ensembles: honest uncertainty from neural networks."""
+    """Anchored and sequential anchored ensembles: honest uncertainty from neural networks.
+
+    From a table to calibrated predictions: anchorwalk fit data.csv --target y --out runs/x, then
+    anchorwalk predict runs/x new.csv and anchorwalk report runs/x --data test.csv.
+
+    Exit codes: 0 all is well, 1 an error of ours, 2 something to mend in what was given, 130 ended by Ctrl-C.
+    """
+    show_tracebacks(debug)
 
 
-@app.command()
+@app.command(rich_help_panel="Tables")
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the runs, the scores and the figure.")] = Path("runs/energy"),
     budget: Annotated[int, typer.Option(min=400, help="Epochs of each ensemble.")] = BUDGET,

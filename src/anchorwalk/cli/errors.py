@@ -8,6 +8,14 @@ from rich.console import Console
 
 from anchorwalk.errors import AnchorwalkError
 
+_debug = False
+
+
+def show_tracebacks(wanted: bool) -> None:
+    """Whether errors are to be shown with their traceback, for those who look for a fault."""
+    global _debug  # one process is one command
+    _debug = wanted
+
 
 @contextmanager
 def shown(console: Console) -> Iterator[None]:
@@ -15,5 +23,7 @@ def shown(console: Console) -> Iterator[None]:
     try:
         yield
     except (AnchorwalkError, OSError) as error:
+        if _debug:
+            raise
         console.print(str(error), style="red", markup=False)
         raise typer.Exit(2) from None

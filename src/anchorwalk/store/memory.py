@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from anchorwalk import tree
-from anchorwalk.store.base import Header, Round, check_same, info_at, member_at
+from anchorwalk.store.base import Header, Round, Store, check_same, info_at, member_at
 from anchorwalk.types import ChainState, Member, MemberInfo
 
 
@@ -21,6 +21,8 @@ class MemoryStore:
         self._header: dict[str, str] = {}
         self._rounds: dict[tuple[int, int], tuple[Member, int]] = {}
         self._states: dict[int, tuple[ChainState, int]] = {}
+        self._like: ChainState | None = None
+        self._about: dict[str, Any] = {}
 
     def header(self) -> Header:
         """The header of the run that is here; empty where there is none."""
@@ -34,6 +36,7 @@ class MemoryStore:
         """
         check_same(self._header, header, "a store in memory")
         self._header = {**self._header, **header}
+        self._like, self._about = like, dict(about)
 
     def commit(self, round_: Round) -> None:
         """Take a finished round."""
@@ -64,3 +67,25 @@ class MemoryStore:
         """The state of a chain after its last finished member."""
         states, lane = self._states[chain]
         return tree.lane(states, lane)  # type: ignore[no-any-return]
+
+    def copy_to(self, store: Store) -> None:
+        """Give the run to another store, where it can be read and can go on.
+
+        Args:
+            store: One without a run.
+        """
+        assert self._like is not None, "there is no run here"
+        store.begin(self._header, self._like, self._about)
+        try:
+            for index in sorted({index for _, index in self._rounds}):
+                blocks: dict[int, list[int]] = {}
+                for chain in sorted(chain for chain, at in self._rounds if at == index):
+                    blocks.setdefault(id(self._rounds[chain, index][0]), []).append(chain)
+                for chains in blocks.values():
+                    members = [self._rounds[chain, index] for chain in chains]
+                    stacked = tree.stack([tree.lane(block, lane) for block, lane in members])
+                    # Only a chain's last state is known, and only that one is kept.
+                    states = tree.stack([self.state(chain) for chain in chains])
+                    store.commit(Round(tuple(chains), index, stacked, states))
+        finally:
+            store.end()

@@ -1,0 +1,92 @@
+"""Settings of a fit, from a YAML file or from options, checked by pydantic."""
+
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
+
+from anchorwalk import checks
+
+
+class Settings(BaseModel):
+    """All that a fit of a table can be told; each has a default but the target."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    target: str = Field(description="The column to predict.")
+    task: Literal["auto", "regression", "classification"] = Field(
+        "auto", description="auto looks at the target: text or few whole numbers are classes."
+    )
+    drop: tuple[str, ...] = Field((), description="Columns to leave out, such as identifiers.")
+    method: Literal["sae", "ae", "deep_ensemble"] = Field(
+        "sae", description="sae: sequential anchored ensemble; ae: anchored ensemble; deep_ensemble."
+    )
+    budget: PositiveInt = Field(1000, description="Epochs over all chains: the cost.")
+    seconds: PositiveFloat | None = Field(None, description="Train for about so long instead.")
+    hidden: tuple[PositiveInt, ...] = Field((50,), description="Units of each hidden layer.")
+    noise: Literal["constant", "varying"] = Field(
+        "constant", description="Regression: whether the noise depends on the features."
+    )
+    chains: PositiveInt | None = Field(None, description="Independent chains (sae), or members (others).")
+    batch_size: PositiveInt | Literal["auto"] = Field("auto", description="Rows in a minibatch.")
+    learning_rate: PositiveFloat | None = Field(None, description="Of Adam at the start of a first training.")
+    step_size: PositiveFloat = Field(0.2, description="Of the anchors' walk, in prior standard deviations.")
+    seed: int = Field(0, ge=0, lt=2**31, description="Decides everything that is random.")
+
+    @classmethod
+    def gather(cls, file: Path | None, options: dict[str, Any]) -> Self:
+        """Settings from a YAML file and from options, which go before it; options that are None are left open.
+
+        Raises:
+            InvalidInput: A setting that is unknown, missing or out of its range; all of them are named.
+        """
+        values = {**_yaml(file), **{name: value for name, value in options.items() if value is not None}}
+        try:
+            return cls(**values)
+        except ValidationError as error:
+            details = "; ".join(_described(one, file) for one in error.errors())
+            return checks.reject("settings", details, "settings as `anchorwalk init` writes them", "Mend them.")
+
+
+def _yaml(file: Path | None) -> dict[str, Any]:
+    if file is None:
+        return {}
+    try:
+        values = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        checks.reject("--config", repr(str(file)), "a file", "`anchorwalk init` writes one.")
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        checks.reject(
+            "--config", f"{file.name} ({' '.join(str(error).split())})", "YAML", "`anchorwalk init` writes some."
+        )
+    if values is None:
+        return {}
+    if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
+        checks.reject(
+            "--config", f"{file.name} with {values!r}", "lines such as `budget: 1000`", "See `anchorwalk init`."
+        )
+    return values
+
+
+def _described(error: Any, file: Path | None) -> str:
+    name = ".".join(map(str, error["loc"][:1]))
+    if error["type"] == "missing":
+        return f"no {name} (pass --{name.replace('_', '-')}{', or set it in ' + file.name if file else ''})"
+    if error["type"] == "extra_forbidden":
+        return f"{name}, which is no setting"
+    return f"{name}: {error['input']!r} ({error['msg']})"
+
+
+def template(target: str = "y") -> str:
+    """A YAML file of all settings with their defaults and what they mean."""
+    lines = [
+        "# Settings for: anchorwalk fit data.csv --config this-file --out runs/x",
+        "# Options on the command line go before what stands here.",
+        "",
+    ]
+    for name, about in Settings.model_fields.items():
+        default = target if about.is_required() else about.default
+        value = yaml.safe_dump(list(default) if isinstance(default, tuple) else default, default_flow_style=True)
+        lines += [f"# {about.description}", f"{name}: {value.splitlines()[0]}", ""]
+    return "\n".join(lines)
