@@ -46,6 +46,10 @@ class NotFiniteWarning(UserWarning):
     """Predictions of some rows are not finite."""
 
 
+class DropoutWarning(UserWarning):
+    """Dropout of a model from another library was switched off."""
+
+
 class Status(enum.IntEnum):
     """How the training of a member ended."""
 
