@@ -5,11 +5,19 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 SECONDS = 60
+START = """
+import fcntl, os, sys
+ends = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]
+os.dup2(ends[0], 3), os.dup2(ends[1], 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+"""Chromium reads from descriptor 3 and writes to 4."""
 
 
 class Browser:
@@ -19,10 +27,14 @@ class Browser:
         to_child, self._write = os.pipe()
         self._read, from_child = os.pipe()
         flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
-        flags += ["--disable-background-networking", "--hide-scrollbars", f"--user-data-dir={profile}"]
-        command = f'exec "$0" "$@" 3<&{to_child} 4>&{from_child}'
+        flags += [
+            "--disable-background-networking",
+            "--hide-scrollbars",
+            "--remote-debugging-pipe",
+            f"--user-data-dir={profile}",
+        ]
         self._process = subprocess.Popen(
-            ["sh", "-c", command, PROGRAM, "--remote-debugging-pipe", *flags, "about:blank"],
+            [sys.executable, "-c", START, str(to_child), str(from_child), PROGRAM, *flags, "about:blank"],
             pass_fds=(to_child, from_child),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -162,3 +162,11 @@ def test_peaks_survive_where_points_are_left_out():
     kept = _with_peaks(values)
     assert len(kept) <= POINTS
     assert {17, 1234, 4999} <= set(kept.tolist())
+
+
+def test_features_in_the_table_are_numbers_or_words():
+    values = np.array([[1.23456, "red <b>", True], [np.nan, None, 1200]], dtype=object)
+    names, cells = Data(np.zeros((2, 5)), names=["a", "b", "c"], values=values).features(np.array([1, 0]))
+    assert names == ["a", "b", "c"]
+    assert cells == [["missing", "missing", "1,200"], ["1.235", "red <b>", "True"]]
+    assert Data(np.zeros((2, 9)), names=list("abcdefghi")).features(np.array([0])) == ([], [[]])

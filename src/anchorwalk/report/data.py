@@ -118,7 +118,9 @@ class Data:
 
 
 def _cell(value: Any) -> str:
-    return number(value, 4) if isinstance(value, int | float | np.number) else plain(value, 24)
+    if isinstance(value, bool | np.bool) or not isinstance(value, int | float | np.number):
+        return "missing" if value is None else plain(value, 24)
+    return "missing" if np.isnan(value) else number(value, 4)
 
 
 def _names(argument: str, given: Any) -> list[str]:
