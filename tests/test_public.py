@@ -23,6 +23,7 @@ Adam Autoregressive Bernoulli Categorical Description DiskStore GuidedWalk Hamil
 Member MemberInfo MemoryStore Normal Plan Poisson Posterior Prediction Prior Problem Progress RandomWalk Report Rotation
 SGD Sequential Status Threaded Training Vectorized Walk WalkInfo WalkState anchored_ensemble by_path deep_ensemble
 describe errors fan_in load map_estimate networks sample sequential_anchored_ensemble testing walks
+Diagnosis MLflow TensorBoard to_arviz
 """
 
 
@@ -38,7 +39,8 @@ def test_doctests(name):
 
 
 def test_every_public_object_has_an_example():
-    records = {"Description", "Member", "MemberInfo", "Report", "Status", "WalkInfo", "WalkState"}  # read, not made
+    # Read, not made:
+    records = {"Description", "Diagnosis", "Member", "MemberInfo", "Report", "Status", "WalkInfo", "WalkState"}
     results = {"Posterior", "Prediction"}  # made by sample and predict
     interfaces = {"Walk"}
     modules = {"errors", "networks", "testing", "walks"}

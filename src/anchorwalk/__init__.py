@@ -9,8 +9,10 @@ from typing import Any as _Any
 
 if _TYPE_CHECKING:
     from anchorwalk import errors, networks, testing, walks
+    from anchorwalk.arviz import to_arviz
     from anchorwalk.ensembles import (
         Description,
+        Diagnosis,
         Plan,
         Posterior,
         Progress,
@@ -32,6 +34,7 @@ if _TYPE_CHECKING:
     from anchorwalk.prior import Prior, by_path, fan_in
     from anchorwalk.problem import Problem
     from anchorwalk.store import DiskStore, MemoryStore
+    from anchorwalk.tracking import MLflow, TensorBoard
     from anchorwalk.training import SGD, Adam, Training
     from anchorwalk.types import Member, MemberInfo, Walk, WalkInfo, WalkState
     from anchorwalk.walks import Autoregressive, GuidedWalk, Hamiltonian, Independent, RandomWalk, Rotation
@@ -45,11 +48,13 @@ __all__ = [
     "Bernoulli",
     "Categorical",
     "Description",
+    "Diagnosis",
     "DiskStore",
     "GuidedWalk",
     "Hamiltonian",
     "HeteroscedasticNormal",
     "Independent",
+    "MLflow",
     "Member",
     "MemberInfo",
     "MemoryStore",
@@ -66,6 +71,7 @@ __all__ = [
     "Rotation",
     "Sequential",
     "Status",
+    "TensorBoard",
     "Threaded",
     "Training",
     "Vectorized",
@@ -84,19 +90,22 @@ __all__ = [
     "sample",
     "sequential_anchored_ensemble",
     "testing",
+    "to_arviz",
     "walks",
 ]
 
 _MODULES = ("errors", "networks", "testing", "walks")
 _WHERE = {
-    "ensembles": "Description Plan Posterior Progress Report Sequential Threaded Vectorized anchored_ensemble "
-    "deep_ensemble describe load map_estimate sample sequential_anchored_ensemble",
+    "arviz": "to_arviz",
+    "ensembles": "Description Diagnosis Plan Posterior Progress Report Sequential Threaded Vectorized "
+    "anchored_ensemble deep_ensemble describe load map_estimate sample sequential_anchored_ensemble",
     "errors": "Status",
     "likelihoods": "Bernoulli Categorical HeteroscedasticNormal Normal Poisson",
     "prediction": "Prediction",
     "prior": "Prior by_path fan_in",
     "problem": "Problem",
     "store": "DiskStore MemoryStore",
+    "tracking": "MLflow TensorBoard",
     "training": "SGD Adam Training",
     "types": "Member MemberInfo Walk WalkInfo WalkState",
     "walks": "Autoregressive GuidedWalk Hamiltonian Independent RandomWalk Rotation",

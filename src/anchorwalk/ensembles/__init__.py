@@ -4,6 +4,7 @@ from anchorwalk.ensembles.anchored import anchored_ensemble
 from anchorwalk.ensembles.baselines import deep_ensemble, map_estimate
 from anchorwalk.ensembles.callbacks import Callback, Progress, Report
 from anchorwalk.ensembles.describe import Description, describe
+from anchorwalk.ensembles.diagnose import Diagnosis
 from anchorwalk.ensembles.load import load
 from anchorwalk.ensembles.plan import Plan
 from anchorwalk.ensembles.posterior import Posterior
@@ -14,6 +15,7 @@ from anchorwalk.ensembles.sequential import sequential_anchored_ensemble
 __all__ = [
     "Callback",
     "Description",
+    "Diagnosis",
     "Plan",
     "Posterior",
     "Progress",

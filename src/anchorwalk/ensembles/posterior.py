@@ -1,6 +1,6 @@
 """What a run leaves: approximate samples of the posterior p(θ | D)."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from anchorwalk import checks
+from anchorwalk.ensembles.diagnose import Diagnosis, examine, rectangle
 from anchorwalk.errors import Status
 from anchorwalk.likelihoods import Likelihood
 from anchorwalk.prediction import Passes, Prediction
@@ -36,6 +37,11 @@ class Posterior:
     infos: tuple[MemberInfo, ...]
     settings: Mapping[str, str]
     complete: bool
+
+    @property
+    def likelihood(self) -> Likelihood:
+        """The likelihood of the run: from outputs to predictions."""
+        return self._likelihood
 
     @property
     def _good(self) -> list[MemberInfo]:
@@ -106,16 +112,60 @@ class Posterior:
         Raises:
             InvalidInput: Inputs that do not fit the network, or a posterior without members.
         """
-        good = self._good
-        if not good:
-            checks.reject("predict", "a posterior without members", "at least one", "Look at posterior.infos.")
-        like = self._member(good[0]).params
-        x, rows = check_inputs("predict", x, jnp.result_type(*jax.tree.leaves(like)))
-        check_apply("predict(x=)", self._apply, like, x, rows)
+        size = None if batch_size is None else checks.count("predict(batch_size=)", batch_size)
+        return Prediction(self.passes("predict", self._good, x, size), self._likelihood)
+
+    def diagnose(self, x: Inputs, batch_size: int | None = None) -> Diagnosis:
+        """How far chains agree on predictions, and how many independent members they are worth.
+
+        Predictions are means (for classes probabilities) and, where the noise depends on the network, log standard
+        deviations. Memory holds those of all members on all rows: a few hundred rows say as much as all.
+
+        Args:
+            x: Inputs as in training, any number of rows.
+            batch_size: As in `predict`.
+
+        Returns:
+            R-hat, effective members, spread and loss; printed, it is in words, with advice.
+
+        Raises:
+            InvalidInput: Inputs that do not fit the network, or a posterior without members.
+
+        Example:
+            >>> import anchorwalk as aw, jax, jax.numpy as jnp
+            >>> x = jnp.linspace(-1.0, 1.0, 32)
+            >>> problem = aw.Problem(lambda key: jnp.zeros(()), lambda w, x: w * x, aw.Normal(scale=0.5),
+            ...                      aw.Prior(scale=1.0), data=(x, 2 * x))
+            >>> plan = aw.Plan(chains=4, members=1, first=aw.Training(aw.SGD(0.5), epochs=50, batch_size=32))
+            >>> posterior = aw.sample(jax.random.key(0), problem, plan, callbacks=[])
+            >>> print(posterior.diagnose(x).advice)
+            ('train more chains: these are nearly independent, but few',)
+        """
+        size = None if batch_size is None else checks.count("diagnose(batch_size=)", batch_size)
+        used = rectangle(self.infos)
+        passes = self.passes("diagnose", [info for chain in used.chains for info in chain], x, size)
+        return examine(self.infos, used, self._likelihood, (outputs for _, outputs in passes.outputs()))
+
+    def passes(self, argument: str, infos: Sequence[MemberInfo], x: Inputs, batch_size: int | None) -> Passes:
+        """The outputs of some members on rows, for what looks at members one by one.
+
+        Args:
+            argument: The call that errors name.
+            infos: Which members, in which order.
+            x: Inputs as in training.
+            batch_size: As in `predict`.
+
+        Raises:
+            InvalidInput: Inputs that do not fit the network, or no members.
+        """
+        if not infos:
+            checks.reject(argument, "a posterior without members", "at least one", "Look at posterior.infos.")
+        like = self._member(infos[0]).params
+        x, rows = check_inputs(argument, x, jnp.result_type(*jax.tree.leaves(like)))
+        check_apply(f"{argument}(x=)", self._apply, like, x, rows)
         x = jax.tree.map(np.asarray, x)
 
         def params(i: int) -> Any:
-            return self._member(good[i]).params
+            return self._member(infos[i]).params
 
-        size = None if batch_size is None else checks.count("predict(batch_size=)", batch_size)
-        return Prediction(Passes(params, len(good), self._apply, x, rows, size), self._likelihood)
+        return Passes(params, len(infos), self._apply, x, rows, batch_size)

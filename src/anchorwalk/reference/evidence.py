@@ -7,6 +7,7 @@ import numpy as np
 
 from anchorwalk import tree
 from anchorwalk.likelihoods import ClassLikelihood
+from anchorwalk.metrics import convergence
 from anchorwalk.prediction import normal_mixture_quantiles
 from anchorwalk.problem import Problem
 from anchorwalk.reference.references import LEVELS, distances
@@ -46,8 +47,6 @@ def examine(problem: Problem, vectors: HostArray, x: Any, starts: HostArray | No
         x: Test inputs.
         starts: The chains' starts, shape (chains, D), to compare their spread with the posterior's.
     """
-    from blackjax.diagnostics import ess_bulk, rhat
-
     chains, draws, _ = vectors.shape
     mean, scale = _moments(problem, vectors.reshape(chains * draws, -1), x)
     mean = mean.reshape(chains, draws, *mean.shape[1:])
@@ -70,7 +69,7 @@ def examine(problem: Problem, vectors: HostArray, x: Any, starts: HostArray | No
     summary: dict[str, Any] = {"chains": chains, "draws": draws}
     for name, quantity in quantities.items():
         flat = quantity.reshape(chains, draws, -1)
-        r_hat, size = np.asarray(rhat(flat)), np.asarray(ess_bulk(flat))
+        r_hat, size = convergence.r_hat(flat), convergence.effective_size(flat)
         summary[name] = {
             "r_hat_median": float(np.median(r_hat)),
             "r_hat_90": float(np.quantile(r_hat, 0.9)),
