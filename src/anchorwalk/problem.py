@@ -115,7 +115,7 @@ class Problem:
     @property
     def params_like(self) -> Params:
         """Shapes and dtypes of the parameters."""
-        return jax.eval_shape(self.init, jax.random.key(0))
+        return jax.eval_shape(lambda key: tree.typed(self.init(key)), jax.random.key(0))
 
     @property
     def size(self) -> int:

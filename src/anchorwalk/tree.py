@@ -59,6 +59,11 @@ def precise(dtype: Any) -> Any:
     return jnp.promote_types(dtype, jnp.float32)
 
 
+def typed(tree: Any) -> Any:
+    """The same arrays, each firmly of its type: one made of a Python number would take the type of what it meets."""
+    return jax.tree.map(lambda leaf: jax.lax.convert_element_type(leaf, leaf.dtype), tree)
+
+
 def normal_like(key: Key, tree: Any) -> Any:
     """Independent standard normal draws in the shape of `tree`, in float32 or its wider dtypes.
 

@@ -65,6 +65,22 @@ def test_a_run_is_loaded_without_its_data(trained):
     assert leaves_equal(loaded[2, 3].params, posterior[2, 3].params)
 
 
+def test_parameters_made_of_plain_numbers_load_without_a_warning(tmp_path):
+    """`jnp.full((), 1.0)` has a weak type, which no file keeps; the network is the same all the same."""
+    x = np.linspace(-1, 1, 8, dtype=np.float32)
+
+    def init(key):
+        return {"a": jnp.full((), 1.0), "b": jax.random.normal(key, ())}
+
+    def line(params, x):
+        return jnp.broadcast_to(params["a"], x.shape) + params["b"] * x
+
+    problem = aw.Problem(init, line, aw.Normal(scale=0.5), aw.Prior(scale=1.0), data=(x, x))
+    how = aw.Training(aw.SGD(0.1), epochs=2, batch_size=8)
+    aw.sample(KEY, problem, aw.Plan(1, 2, how, how), store=tmp_path / "run", callbacks=[])
+    assert len(aw.load(tmp_path / "run", line)) == 2
+
+
 def test_another_process_reads_the_same_bits(trained):
     folder, posterior = trained
     code = (

@@ -75,7 +75,7 @@ def start_chain(root: Key, recipe: Recipe, options: Options, chain: Array, attem
     keys = member_keys(root, chain, index, options.shared_order)
     walk_state = walk.init(keys.walk, problem.params_like)  # Alg. 2, lines 1 and 3
     noise = walk.init(keys.noise, _noise_like(problem)) if options.perturb_targets else None
-    params = problem.init(jax.random.fold_in(keys.init, attempt))  # Alg. 2, line 2
+    params = tree.typed(problem.init(jax.random.fold_in(keys.init, attempt)))  # Alg. 2, line 2
     state = ChainState(walk_state, noise, params)
     return _train_member(keys.order, recipe, state, chain, index, jnp.ones(()))  # Alg. 2, line 4
 

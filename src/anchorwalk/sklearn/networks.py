@@ -52,7 +52,7 @@ def normal(network: Network, targets: tuple[int, ...], constant: bool) -> Networ
 
     def init(key: Key) -> Params:
         start = network.init(key)
-        return {"network": start, "noise": jnp.full(targets, NOISE_START)} if constant else start
+        return {"network": start, "noise": jnp.full(targets, NOISE_START, jnp.float32)} if constant else start
 
     def apply(params: Params, x: Any) -> Array:
         if not constant:

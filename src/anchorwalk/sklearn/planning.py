@@ -20,6 +20,8 @@ LATER = 50
 """A later training has so many times fewer epochs than the budget of its chain."""
 MEMBERS = 10
 """Members of an ensemble without walks."""
+FEW = 256
+"""Rows up to which data are filled up to a power of two."""
 MOST_ROWS = 128
 BATCHES = 8
 """Batches in an epoch, at least, where there are as many rows."""
@@ -39,11 +41,11 @@ class Rows(NamedTuple):
 def padded(rows: Rows) -> Rows:
     """The rows and a few more of weight zero, so that data sets of nearly equal size share compiled programs.
 
-    Their number is rounded up by a sixteenth at the most (or to eight). A row without weight changes no loss.
+    Up to 256 rows become a power of two, more of them are rounded up by a sixteenth at the most. A row without weight
+    changes no loss.
     """
     n = len(rows.y)
-    step = max(8, 2 ** (n.bit_length() - 5))
-    more = -n % step
+    more = max(8, 1 << (n - 1).bit_length()) - n if n <= FEW else -n % (1 << (n.bit_length() - 5))
 
     def longer(array: Any) -> Any:
         return np.concatenate([array, np.repeat(array[:1], more, axis=0)])

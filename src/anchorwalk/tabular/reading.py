@@ -102,7 +102,8 @@ def column(table: Any, name: str, argument: str) -> Any:
         InvalidInput: There is none of that name; near ones are named.
     """
     if name not in table.columns:
-        near = get_close_matches(name, list(table.columns), 1, 0.5)
+        near = [one for one in table.columns if one.casefold() == name.casefold()]
+        near = near or get_close_matches(name, list(table.columns), 1, 0.5)
         known = ", ".join(map(repr, table.columns[:LIST])) + (", ..." if len(table.columns) > LIST else "")
         remedy = f"Did you mean {near[0]!r}?" if near else "Names are case-sensitive."
         checks.reject(argument, repr(name), f"one of the columns {known}", remedy)
