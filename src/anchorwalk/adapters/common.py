@@ -86,9 +86,11 @@ def keywords(call: dict[str, Any]) -> Keywords:
 
 
 def takes(function: Callable[..., Any], name: str) -> bool:
-    """Whether a function has an argument of this name; a few built in ones do not say."""
+    """Whether a function or a class has an argument of this name; a few built in ones do not say."""
+    # Flax hides the arguments of its classes behind those of their metaclass.
+    maker = inspect.getattr_static(function, "__init__") if isinstance(function, type) else function
     try:
-        parameter = inspect.signature(function).parameters.get(name)
+        parameter = inspect.signature(maker).parameters.get(name)
     except (TypeError, ValueError):
         return False
     return parameter is not None and parameter.kind is not inspect.Parameter.POSITIONAL_ONLY
@@ -151,8 +153,8 @@ def refuse_state(argument: str, what: str, remedy: str) -> NoReturn:
 def warn_of_dropout(door: str) -> None:
     """Say that dropout is off."""
     warn(
-        f"{door}: dropout is switched off, in training too. The members of an anchored ensemble differ by their anchors, "
-        "and each minimises a loss without noise of its own. Take dropout out of the model, or switch it off, to be rid "
-        "of this warning",
+        f"{door}: dropout is switched off, in training too: the members of an anchored ensemble differ by their "
+        "anchors, and each minimises a loss without noise of its own. Take dropout out of the model, or switch it off "
+        "there, to be rid of this warning",
         DropoutWarning,
     )

@@ -70,11 +70,7 @@ def _equinox(maker: Any, vmap: bool, call: Keywords) -> Made:
     def model_of(key: Key) -> Any:
         return maker(key=key) if by_name else maker(key)
 
-    found: list[Any] = []
-    error = common.attempt(lambda: found.append(equinox.filter_eval_shape(model_of, jax.random.key(0))))
-    if error is not None:
-        common.refuse_error(MAKER, error, "Pass a function of a key that makes the model.")
-    template = found[0]
+    template = _template(model_of)
     _refuse_state(equinox, template)
     dropout = _has_dropout(equinox, template)
     template = equinox.nn.inference_mode(template)
@@ -91,10 +87,31 @@ def _equinox(maker: Any, vmap: bool, call: Keywords) -> Made:
         given = iter(common.leaves_at(params, paths))
         leaves = [next(given) if chosen else leaf for leaf, chosen in zip(rest, is_param, strict=True)]
         model = jax.tree.unflatten(structure, leaves)
-        function = jax.vmap(lambda row: model(row, **dict(call))) if vmap else lambda x: model(x, **dict(call))
-        return function(x)  # type: ignore[no-any-return]
+
+        def function(x: Inputs) -> Array:
+            return model(x, **dict(call))  # type: ignore[no-any-return]
+
+        return jax.vmap(function)(x) if vmap else function(x)
 
     return Made(Network(init, apply), dropout)
+
+
+def _template(model_of: Any) -> Any:
+    """A model with shapes and dtypes in place of its JAX arrays; all else in it is there."""
+    found: list[Any] = []
+
+    def arrays(key: Key) -> list[Array]:
+        leaves, structure = jax.tree.flatten(model_of(key))
+        found.append((structure, [None if isinstance(leaf, jax.Array) else leaf for leaf in leaves]))
+        return [leaf for leaf in leaves if isinstance(leaf, jax.Array)]
+
+    shapes: list[Any] = []
+    error = common.attempt(lambda: shapes.extend(jax.eval_shape(arrays, jax.random.key(0))))
+    if error is not None:
+        common.refuse_error(MAKER, error, "Pass a function of a key that makes the model.")
+    structure, rest = found[-1]
+    given = iter(shapes)  # leaves of a tree are never None
+    return jax.tree.unflatten(structure, [next(given) if leaf is None else leaf for leaf in rest])
 
 
 def _is_array(leaf: Any) -> bool:

@@ -135,7 +135,11 @@ def _nnx(maker: Any, row: Row, call: Keywords) -> Made:
 
     def model_of(key: Key) -> Any:
         rngs = nnx.Rngs(key)
-        return maker(rngs=rngs) if by_name else maker(rngs)
+        model = maker(rngs=rngs) if by_name else maker(rngs)
+        if not isinstance(model, nnx.Module) or not callable(model):
+            given = f"a function that returns {type(model).__name__}"
+            checks.reject(MODULE, given, "one that returns an NNX model", "Pass lambda rngs: Net(..., rngs=rngs).")
+        return model
 
     made: list[Any] = []
     error = common.attempt(lambda: made.append(nnx.eval_shape(lambda: model_of(jax.random.key(0)))))
@@ -143,9 +147,6 @@ def _nnx(maker: Any, row: Row, call: Keywords) -> Made:
         remedy = "Pass a function of nnx.Rngs that makes the model; arrays it needs go into nnx.Param."
         common.refuse_error(MODULE, error, remedy)
     model = made[0]
-    if not isinstance(model, nnx.Module) or not callable(model):
-        given = f"a function that returns {type(model).__name__}"
-        checks.reject(MODULE, given, "one that returns an NNX model", "Pass lambda rngs: Net(..., rngs=rngs).")
     dropout = _eval_mode(nnx, model)
     structure, params, streams, statistics, rest = nnx.split(model, nnx.Param, nnx.RngState, nnx.BatchStat, ...)
     if jax.tree.leaves(statistics):
@@ -154,13 +155,13 @@ def _nnx(maker: Any, row: Row, call: Keywords) -> Made:
         remedy = "Make it nnx.Param, or a constant that is computed in __call__ or held outside of the model."
         common.refuse_state(MODULE, f"arrays that are no nnx.Param at {_names(nnx, rest)}", remedy)
     paths = [tuple(map(str, path)) for path, _ in nnx.to_flat_state(params)]
-    definition = jax.tree.structure(params)
+    definition, of_streams = jax.tree.structure(params), jax.tree.structure(streams)
     # Streams of random numbers stay in the model, unused: its parts ask for them when they are made.
-    unused = jax.tree.map(_unused, streams)
+    unused = [_unused(leaf) for leaf in jax.tree.leaves(streams)]
 
     def merged(params: Params) -> Any:
         state = jax.tree.unflatten(definition, common.leaves_at(params, paths))
-        return nnx.merge(structure, state, unused)
+        return nnx.merge(structure, state, jax.tree.unflatten(of_streams, unused))
 
     def init(key: Key) -> Params:
         return common.nested(paths, jax.tree.leaves(nnx.state(model_of(key), nnx.Param)))

@@ -130,6 +130,7 @@ def conv_general_dilated(
     batch_group_count: int = 1,
     precision: Any = None,
     preferred_element_type: Any = None,
+    out_sharding: Any = None,
 ) -> Array:
     """`jax.lax.conv_general_dilated` by way of patches on a CPU, for frameworks that let a convolution be passed in.
 
@@ -151,7 +152,8 @@ def conv_general_dilated(
     dilated = any(one != 1 for dilation in (lhs_dilation, rhs_dilation) for one in dilation or ())
     grouped = feature_group_count != 1 or batch_group_count != 1
     typed = precision is not None or preferred_element_type is not None or lhs.dtype != rhs.dtype
-    if given != plain or dilated or grouped or typed or len(set(window_strides)) != 1 or not on_cpu():
+    placed = out_sharding is not None
+    if given != plain or dilated or grouped or typed or placed or len(set(window_strides)) != 1 or not on_cpu():
         return lax.conv_general_dilated(
             lhs,
             rhs,
@@ -164,6 +166,7 @@ def conv_general_dilated(
             batch_group_count,
             precision,
             preferred_element_type,
+            out_sharding,
         )
     pads = padding
     if isinstance(padding, str):
