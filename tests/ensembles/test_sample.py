@@ -472,3 +472,26 @@ def test_posterior_indexing_and_thinning():
     with pytest.raises(InvalidInput, match=r"thin\(every=\): got 0"):
         posterior.thin(0)
     assert repr(posterior) == "Posterior(10 members in 2 chains)"
+
+
+def test_a_callback_that_cannot_start_leaves_no_other_open():
+    ended = []
+
+    class Listener:
+        def __init__(self, name, fails=False):
+            self.name, self.fails = name, fails
+
+        def start(self, plan, epochs_done):
+            if self.fails:
+                raise OSError("no room")
+
+        def __call__(self, report):
+            pass
+
+        def end(self):
+            ended.append(self.name)
+
+    listeners = [Listener("one"), Listener("two", fails=True), Listener("three")]
+    with pytest.raises(OSError, match="no room"):
+        aw.sample(jax.random.key(0), small_problem(), small_plan(), callbacks=listeners)
+    assert ended == ["one"]

@@ -198,12 +198,14 @@ class _Run:
     def go(self, listeners: Sequence[Callback]) -> bool:
         """Run what is left of the plan; False if it was interrupted."""
         whole_run = [listener for listener in listeners if isinstance(listener, RunCallback)]
-        for listener in whole_run:
-            listener.start(self.shown, self.epochs_done)
+        started = []
         try:
+            for listener in whole_run:
+                listener.start(self.shown, self.epochs_done)
+                started.append(listener)
             return self._rounds(listeners)
         finally:
-            for listener in whole_run:
+            for listener in started:
                 listener.end()
 
     def _rounds(self, listeners: Sequence[Callback]) -> bool:
