@@ -9,6 +9,7 @@ from typing import Any as _Any
 
 if _TYPE_CHECKING:
     from anchorwalk import errors, networks, testing, walks
+    from anchorwalk.adapters import from_equinox, from_flax, from_haiku
     from anchorwalk.arviz import to_arviz
     from anchorwalk.ensembles import (
         Description,
@@ -84,6 +85,9 @@ __all__ = [
     "describe",
     "errors",
     "fan_in",
+    "from_equinox",
+    "from_flax",
+    "from_haiku",
     "load",
     "map_estimate",
     "networks",
@@ -96,6 +100,7 @@ __all__ = [
 
 _MODULES = ("errors", "networks", "testing", "walks")
 _WHERE = {
+    "adapters": "from_equinox from_flax from_haiku",
     "arviz": "to_arviz",
     "ensembles": "Description Diagnosis Plan Posterior Progress Report Sequential Threaded Vectorized "
     "anchored_ensemble deep_ensemble describe load map_estimate sample sequential_anchored_ensemble",
