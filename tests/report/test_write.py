@@ -1,7 +1,9 @@
 """The report as files: what it holds, what it escapes, and what it is made from."""
 
+import dataclasses
 import re
 import sys
+import warnings
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -12,9 +14,10 @@ import pytest
 
 import anchorwalk as aw
 from anchorwalk import report
-from anchorwalk.errors import InvalidInput
-from anchorwalk.report import style, words
-from helpers import posterior_of, small_apply, small_plan, small_problem
+from anchorwalk.errors import InvalidInput, OtherNetworkWarning
+from anchorwalk.report import style, training
+from anchorwalk.report.run import read
+from helpers import made_up_run, posterior_of, small_apply, small_init
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\x00 & \"'$\\frac{ 高さ"
 
@@ -93,53 +96,26 @@ FIGURES = {"calibration", "confusion", "losses", "members", "parts", "prediction
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
+    """A stored run that nobody trained, which costs nothing."""
     folder = tmp_path_factory.mktemp("runs") / "mine"
-    plan = small_plan(chains=3, members=12)
-    return aw.sample(jax.random.key(0), small_problem(), plan, store=folder, callbacks=[]), folder
+    header = {"walk": "GuidedWalk(step_size=0.1) 0123456789abcdef"}
+    made_up_run(folder, jax.eval_shape(small_init, jax.random.key(0)), [(0, 1, 2)], 12, header)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OtherNetworkWarning)
+        return aw.load(folder, small_apply)
 
 
-def test_a_stored_run_with_its_truth(run, tmp_path, whole):
-    posterior, folder = run
-    x = rows(60)
-    y = np.sin(x[:, 0]) + x[:, 1]
-    data = report.Data(x, y, names=("width", "height"), target="load", scale=10.0, shift=20.0)
-    page, reader, figures = written(tmp_path, aw.load(folder, small_apply), data)
+def changed(posterior, **options):
+    return dataclasses.replace(posterior, **options)
+
+
+def test_all_files_are_there(run, tmp_path, whole):
+    _, _, figures = written(tmp_path, run, report.Data(rows(), rows()[:, 1]))
     assert figures == FIGURES - {"confusion"}
-    for text in (
-        "Sequential anchored ensemble",
-        "36 (3 chains of 12 members)",
-        "78 (4 for a first member, 2 for a later one)",  # 3 x (4 + 11 x 2)
-        "33 parameters in 4 arrays",
-        "Normal(scale=0.3)",
-        "normal, standard deviation 0.5",
-        "GuidedWalk(step_size=0.1)",
-        "Threaded(",
-        f"anchorwalk {aw.__version__}, jax {jax.__version__}",
-        "mine, last written 20",
-        "Training rows 20",
-        "worth about",
-        "width",
-        "height",
-        "load",
-    ):
-        assert text in reader.words, text
-    prediction = posterior.predict(x)
-    low, high = prediction.interval(0.9)
-    covered = int(((low <= y) & (y <= high)).sum())
-    assert f"({covered} of 60 rows; 95% range" in reader.words
-    rmse = 10 * np.sqrt(np.mean((prediction.mean - y) ** 2))
-    assert f"RMSE {words.number(rmse)} " in reader.words
-    nll = -np.mean(prediction.log_prob(y)) + np.log(10)  # a density in the original unit
-    assert f"Negative log-likelihood {words.number(nll)} " in reader.words
-    most = int(np.argmax(prediction.std))
-    row = re.search(r"<tbody><tr><td>(\d+)</td><td>([^<]+)</td>.*?</tr>", page.split("The most uncertain rows")[2])
-    assert int(row[1]) == most
-    assert float(row[2].replace(words.MINUS, "-")) == pytest.approx(10 * prediction.mean[most] + 20, abs=0.05)
-    assert str(posterior.diagnose(x)).splitlines()[0].split(maxsplit=1)[1] in reader.words
 
 
 def test_the_page_asks_for_nothing(run, tmp_path):
-    page, reader, _ = written(tmp_path, run[0], report.Data(rows(8)))
+    page, reader, _ = written(tmp_path, run, report.Data(rows(8)))
     addresses = [value for name, value in reader.attributes if name in ("src", "href", "xlink:href", "srcset", "data")]
     assert addresses
     assert all(value.startswith("#") or value == "data:," for value in addresses)
@@ -148,7 +124,7 @@ def test_the_page_asks_for_nothing(run, tmp_path):
 
 
 def test_figures_take_their_inks_from_the_page(run, tmp_path):
-    page, _, _ = written(tmp_path, run[0], report.Data(rows(8)))
+    page, _, _ = written(tmp_path, run, report.Data(rows(8)))
     body = page[page.index("<body>") :]
     assert not set(re.findall(r"#[0-9a-f]{6}", body))  # every ink has a name
     assert "prefers-color-scheme: dark" in page
@@ -183,12 +159,12 @@ LIKELIHOODS = {
     "bernoulli": (aw.Bernoulli(), (), lambda x: (x[:, 1] > 0).astype(int)),
     "categorical": (aw.Categorical(), (3,), lambda x: np.arange(len(x)) % 3),
     "many classes": (aw.Categorical(), (20,), lambda x: np.arange(len(x)) % 20),
-    "two noises": (aw.HeteroscedasticNormal(), (3, 2), lambda x: np.stack([x[:, 1]] * 3, 1)),
+    "two numbers": (aw.Normal(scale=0.5), (2,), lambda x: np.stack([x[:, 1]] * 2, 1)),
     "two classes": (aw.Categorical(), (2, 4), lambda x: np.stack([np.arange(len(x)) % 4] * 2, 1)),
 }
 
 
-@pytest.mark.parametrize("name", LIKELIHOODS)
+@pytest.mark.parametrize("name", [name for name in LIKELIHOODS if name != "normal"])
 def test_every_likelihood_with_truth(name, tmp_path):
     likelihood, shape, truth = LIKELIHOODS[name]
     posterior = posterior_of(members(shape), scaled, likelihood)
@@ -202,7 +178,7 @@ def test_every_likelihood_with_truth(name, tmp_path):
     assert "Anchored ensemble" in reader.words
 
 
-@pytest.mark.parametrize("name", ["poisson", "two classes"])
+@pytest.mark.parametrize("name", ["normal", "two classes"])
 def test_every_kind_without_truth_and_of_one_row(name, tmp_path):
     likelihood, shape, truth = LIKELIHOODS[name]
     posterior = posterior_of(members(shape), scaled, likelihood)
@@ -215,7 +191,7 @@ def test_every_kind_without_truth_and_of_one_row(name, tmp_path):
 
 
 def test_without_data(run, tmp_path):
-    _, reader, figures = written(tmp_path, run[0], title="Only training")
+    _, reader, figures = written(tmp_path, run, title="Only training")
     assert figures == {"losses", "members", "walk"}
     assert "Only training" in reader.words
     assert "Predictions" not in reader.words
@@ -246,10 +222,11 @@ def test_many_rows_are_thinned_and_it_is_said(tmp_path):
     assert len(page) < 600_000
 
 
-def test_thousands_of_members(tmp_path):
-    posterior = posterior_of(members((), 1500), scaled, aw.Normal(scale=0.5))
+@pytest.mark.parametrize("n", [500, pytest.param(3000, marks=pytest.mark.slow)])
+def test_many_members(tmp_path, n):
+    posterior = posterior_of(members((), n), scaled, aw.Normal(scale=0.5))
     page, reader, _ = written(tmp_path, posterior, report.Data(rows(20), rows(20)[:, 1]))
-    assert "band of 20 of 1,500 chains" in reader.words
+    assert f"band of 20 of {n:,} chains" in reader.words
     assert len(page) < 600_000
 
 
@@ -265,69 +242,57 @@ def test_rows_that_are_not_finite_are_left_out(tmp_path):
 
 
 def test_diverged_members_are_told(run, tmp_path):
-    posterior = run[0]
-    infos = tuple(i._replace(status=1) if i.index == 5 and i.chain == 1 else i for i in posterior.infos)
-    changed = type(posterior)(posterior._store, small_apply, posterior.likelihood, infos, posterior.settings, False)
-    _, reader, _ = written(tmp_path, changed)
+    infos = tuple(i._replace(status=1) if i.index == 5 and i.chain == 1 else i for i in run.infos)
+    _, reader, _ = written(tmp_path, changed(run, infos=infos, complete=False))
     assert "1 of 36 members did not stay finite (in chain 1) and are left out." in reader.words
     assert "ended before its plan was done" in reader.words
 
 
-def test_a_thinned_posterior_and_some_chains(run, tmp_path):
-    posterior = run[0]
-    _, reader, _ = written(tmp_path / "thin", posterior.thin(5))
-    assert "9 (3 chains of 11 members)" in reader.words  # 0, 5 and 10 of each
-    _, reader, _ = written(tmp_path / "some", posterior.select([1, 2]).thin(3))
-    assert "8 (2 chains of 10 members)" in reader.words
-
-
-def test_a_run_in_memory_tells_the_same(run, tmp_path):
-    again = aw.sample(jax.random.key(0), small_problem(), small_plan(chains=3, members=12), callbacks=[])
-    _, reader, _ = written(tmp_path, again)
-    for text in ("Training rows 20", "normal, standard deviation 0.5", "Run in memory", "GuidedWalk(step_size=0.1)"):
-        assert text in reader.words
+def test_a_thinned_posterior_and_some_chains(run):
+    thin, some = (dict(read(posterior).facts) for posterior in (run.thin(5), run.select([1, 2]).thin(3)))
+    assert thin["Members"] == "9 (3 chains of 11 members)"  # 0, 5 and 10 of each
+    assert some["Members"] == "8 (2 chains of 10 members)"
+    picture = training.losses(run.thin(5), read(run.thin(5)))
+    assert ">10</" in picture.svg
+    assert ">9</" not in picture.svg  # which is not there
 
 
 @pytest.mark.parametrize(("n", "name"), [(1, "Maximum a posteriori estimate"), (2, "Deep ensemble, without anchors")])
-def test_methods_without_anchors(tmp_path, n, name):
+def test_methods_without_anchors(n, name):
     posterior = posterior_of(members((), n), scaled, aw.Normal(scale=0.5))
-    settings = {"walk": "AtMean() 0123456789abcdef"}
-    posterior = type(posterior)(posterior._store, scaled, posterior.likelihood, posterior.infos, settings, True)
-    _, reader, figures = written(tmp_path, posterior)
-    assert name in reader.words
-    assert "Walk none" in reader.words
-    assert figures == {"losses"}
+    found = read(changed(posterior, settings={"walk": "AtMean() 0123456789abcdef"}))
+    assert found.method == name
+    assert dict(found.facts)["Walk"] == "none"
+    assert training.anchors(found) is None
 
 
-def test_a_walk_of_ones_own_can_be_given(run, tmp_path):
-    infos, settings = run[0].infos, {}
-    posterior = type(run[0])(run[0]._store, small_apply, run[0].likelihood, infos, settings, True)
-    assert "walk" not in written(tmp_path / "unknown", posterior)[2]
-    assert "walk" in written(tmp_path / "given", posterior, walk=aw.Rotation(step_size=0.2))[2]
+def test_a_walk_of_ones_own_can_be_given(run):
+    unknown = changed(run, settings={"walk": "Mine() 0123456789abcdef"})
+    assert training.anchors(read(unknown)) is None
+    picture = training.anchors(read(unknown, aw.GuidedWalk(step_size=0.1)))
+    assert "The run's 36 anchors are worth about" in picture.caption
 
 
-def test_figures_of_a_former_report_go(run, tmp_path):
-    _, _, before = written(tmp_path, run[0], report.Data(rows(5)))
+def test_figures_of_a_former_report_go(tmp_path):
+    posterior = posterior_of(members(()), scaled, aw.Normal(scale=0.5))
+    _, _, before = written(tmp_path, posterior, report.Data(rows()))
     other = tmp_path / "out" / "figures" / "mine.png"
     other.write_bytes(b"kept")
-    _, _, after = written(tmp_path, run[0])
-    assert before - after == {"predictions", "parts"}
-    there = {path.stem for path in other.parent.iterdir()}
-    assert there == after | {"mine"}
+    _, _, after = written(tmp_path, posterior)
+    assert (before, after) == ({"predictions", "parts", "losses"}, {"losses"})
+    assert {path.stem for path in other.parent.iterdir()} == {"losses", "mine"}
 
 
-def test_a_users_style_does_not_matter(run, tmp_path):
+def test_a_users_style_does_not_matter(whole):
     import matplotlib
 
-    _, _, _ = written(tmp_path / "plain", run[0])
+    def body(figure):
+        figure.subplots().plot([0, 1], [0, 1], label="a line")
+
+    plain = style.draw("name", "heading", "caption", body)
     with matplotlib.rc_context({"figure.facecolor": "black", "font.size": 30, "axes.grid": False}):
-        _, _, _ = written(tmp_path / "styled", run[0])
-        assert matplotlib.rcParams["font.size"] == 30  # and is left as it was
-    for name in ("losses", "walk"):
-        one, other = (
-            (tmp_path / kind / "out" / "figures" / f"{name}.svg").read_bytes() for kind in ("plain", "styled")
-        )
-        assert one == other
+        assert style.draw("name", "heading", "caption", body) == plain
+        assert matplotlib.rcParams["font.size"] == 30  # and it is left as it was
 
 
 X, Y = rows(4), np.zeros(4)
@@ -353,7 +318,7 @@ X, Y = rows(4), np.zeros(4)
 )
 def test_data_that_do_not_fit_are_refused(run, tmp_path, data, message):
     with pytest.raises(InvalidInput, match=message):
-        report.write(run[0], tmp_path / "out", data())
+        report.write(run, tmp_path / "out", data())
     assert not (tmp_path / "out").exists()
 
 
@@ -366,12 +331,12 @@ def test_other_bad_input_is_refused(run, tmp_path):
         report.write(counts, tmp_path, report.Data(X, scale=2.0))
     (tmp_path / "file").write_text("")
     with pytest.raises(InvalidInput, match="expected a folder"):
-        report.write(run[0], tmp_path / "file")
+        report.write(run, tmp_path / "file")
     with pytest.raises(InvalidInput, match="a Posterior"):
         report.write(tmp_path, tmp_path)
     with pytest.raises(InvalidInput, match="a text"):
-        report.write(run[0], tmp_path, title=3)
-    empty = type(run[0])(run[0]._store, small_apply, run[0].likelihood, (), {}, True)
+        report.write(run, tmp_path, title=3)
+    empty = changed(run, infos=())
     with pytest.raises(InvalidInput, match="without members"):
         report.write(empty, tmp_path)
 
@@ -379,4 +344,4 @@ def test_other_bad_input_is_refused(run, tmp_path):
 def test_without_matplotlib_the_extra_is_named(run, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(InvalidInput, match=r"pip install 'anchorwalk\[plot\]'"):
-        report.write(run[0], tmp_path)
+        report.write(run, tmp_path)

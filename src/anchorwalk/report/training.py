@@ -213,8 +213,9 @@ def anchors(run: Run) -> Picture | None:
 
 def traces(walk: Walk, members: int) -> HostArray:
     """Positions of a few parameters along one chain, shape (members, TRACES)."""
-    start, path = _walked(walk, jax.random.split(jax.random.key(0), members))
-    return np.concatenate([np.asarray(start)[None], np.asarray(path)])
+    steps = -(-members // 64) * 64  # so that few lengths have to be compiled
+    start, path = _walked(walk, jax.random.split(jax.random.key(0), steps))
+    return np.concatenate([np.asarray(start)[None], np.asarray(path)])[:members]
 
 
 @jax.jit
