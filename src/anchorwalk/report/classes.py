@@ -218,7 +218,7 @@ def confusion(one: Target) -> Picture:
     words = "Rows by true and predicted class, shaded by their share of the true class."
     wrong = table - np.diag(np.diag(table))
     if wrong.any():
-        true, predicted = np.unravel_index(int(wrong.argmax()), wrong.shape)
+        true, predicted = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
         words += f" Most often, “{one.classes[true]}” is taken for “{one.classes[predicted]}”: {wrong.max():,} of "
         words += f"{count(int(table[true].sum()), 'row')}."
     else:
@@ -284,7 +284,7 @@ def _scores(targets: list[Target], one: Target, nll: float) -> tuple[Table, list
         ("Negative log-likelihood", number(nll), "nats a row"),
         ("Calibration error", number(error, 2), f"about {number(chance, 2)} by chance"),
     ]
-    return Table(head, [line for line in lines if line], note, words=(0, len(head) - 1)), tiles
+    return Table(head, [line for line in lines if line], note, words=(0, len(head) - 1), lines=True), tiles
 
 
 def calibration_error(one: Target) -> tuple[float, float]:

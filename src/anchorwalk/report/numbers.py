@@ -323,7 +323,7 @@ def _scores(
             ("90% intervals hold", percent(covered[own] / len(rows)), f"95% range {percent(low)} to {percent(high)}"),
             ("RMSE", number(rmse[own]), one.name if one.name != "target" else "in the target's unit"),
         ]
-    return Table(head, [line for line in lines if line], note, words=(0, len(head) - 1)), tiles
+    return Table(head, [line for line in lines if line], note, words=(0, len(head) - 1), lines=True), tiles
 
 
 def _intro(targets: list[Target], one: Target) -> str:

@@ -116,8 +116,9 @@ def _table(table: Table, caption: str) -> str:
 
     head = f"<tr>{cells('th', table.head)}</tr>"
     rows = "".join(f"<tr>{cells('td', row)}</tr>" for row in table.rows)
+    kind = ' class="lines"' if table.lines else ""
     note = f'<p class="small">{escape(table.note)}</p>' if table.note else ""
     return (
-        f'<div class="card"><div class="wide" tabindex="0" role="region" aria-label="{escape(caption)}"><table>'
+        f'<div class="card"><div class="wide" tabindex="0" role="region" aria-label="{escape(caption)}"><table{kind}>'
         f"<caption>{escape(caption)}</caption><thead>{head}</thead><tbody>{rows}</tbody></table></div>{note}</div>"
     )

@@ -14,12 +14,14 @@ class Table:
         rows: Its cells.
         note: A sentence under it.
         words: Numbers of columns that hold words, not numbers.
+        lines: Whether words may take several lines; else a narrow page scrolls.
     """
 
     head: list[str]
     rows: list[list[str]]
     note: str = ""
     words: tuple[int, ...] = ()
+    lines: bool = False
 
 
 @dataclass(frozen=True)

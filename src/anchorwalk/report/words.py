@@ -106,7 +106,7 @@ def share_with_range(hits: int, rows: int) -> str:
 
     Example:
         >>> share_with_range(9, 10)
-        '90% (9 of 10 rows; 95% range 60% to 98%)'
+        '90% (9 of 10 rows; 95% range 60% to 98.2%)'
     """
     low, high = wilson(hits, rows)
     return f"{percent(hits / rows)} ({hits:,} of {count(rows, 'row')}; 95% range {percent(low)} to {percent(high)})"
