@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 BIN := $(VENV)/bin
 
-.PHONY: run test test-slow lint format figures results docs-tables references benchmark bench comparison clean
+.PHONY: run test test-slow lint format figures results docs docs-tables references benchmark bench comparison clean
 
 run: $(VENV)/installed  ## the main job: anchored against sequential anchored ensembles on the energy data
 	$(BIN)/python -m anchorwalk demo
@@ -14,7 +14,7 @@ test: $(VENV)/developed lint  ## everything that must hold, in a few minutes
 
 test-slow: $(VENV)/developed  ## what takes longer, and statistics and contracts again as users' programs are compiled
 	$(BIN)/python -m pytest -n 2 -m "slow or not slow" tests/statistics tests/contracts
-	$(BIN)/python -m pytest -n 2 -m slow tests/benchmarks tests/store
+	$(BIN)/python -m pytest -n 2 -m slow tests/benchmarks tests/store tests/report tests/tabular tests/doors tests/test_site.py
 
 lint: $(VENV)/developed
 	$(BIN)/ruff check .
@@ -44,6 +44,9 @@ figures: $(VENV)/installed  ## the figures of the documentation
 	$(BIN)/python docs/figures/gap.py
 	$(BIN)/python docs/figures/benchmark.py
 	$(BIN)/python -m anchorwalk benchmark losses uci_gap --out docs/figures/losses.png
+
+docs: $(VENV)/developed  ## the documentation as a site, docs/_build/html/index.html; runs the tutorials, a few minutes
+	$(BIN)/python -m sphinx -b html -W --keep-going -d docs/_build/trees docs docs/_build/html
 
 GAPS := relative_compactness surface_area wall_area roof_area overall_height orientation glazing_area glazing_area_distribution
 results: $(VENV)/installed  ## the records behind the figures in README and docs
