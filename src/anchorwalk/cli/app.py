@@ -1,5 +1,6 @@
 """The commands."""
 
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -22,10 +23,13 @@ app = typer.Typer(
 )
 app.add_typer(benchmark.app, name="benchmark", rich_help_panel="The paper's benchmark")
 app.command(rich_help_panel="The paper's benchmark")(reference.reference)
-for command in (tables.init, tables.fit, tables.predict, tables.report):
-    app.command(rich_help_panel="Tables")(command)
-for command in (runs.runs, runs.verify, runs.thin, runs.merge, runs.prune):
-    app.command(rich_help_panel="Stored runs")(command)
+COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Tables": (tables.init, tables.fit, tables.predict, tables.report),
+    "Stored runs": (runs.runs, runs.verify, runs.thin, runs.merge, runs.prune),
+}
+for panel, commands in COMMANDS.items():
+    for command in commands:
+        app.command(rich_help_panel=panel)(command)
 
 
 def _show_version(wanted: bool) -> None:

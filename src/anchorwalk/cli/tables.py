@@ -61,7 +61,7 @@ def fit(
         _check_libraries()
         from anchorwalk import tabular
 
-        given = {"target": target, "task": task, "budget": budget, "seconds": seconds, "method": method}
+        given: dict[str, Any] = {"target": target, "task": task, "budget": budget, "seconds": seconds, "method": method}
         given |= {"drop": tuple(drop) if drop else None, "noise": noise, "seed": seed}
         settings = tabular.Settings.gather(config, given)
         table = tabular.read(data)

@@ -55,6 +55,13 @@ class Scaling:
 class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Parameters and machinery of both estimators; see `SAERegressor` and `SAEClassifier`."""
 
+    plan_: Plan
+    posterior_: Posterior
+    scaling_: Scaling
+    _store: MemoryStore | DiskStore
+    _frozen: bool
+    _seed: int
+
     def __init__(
         self,
         method: str = "sae",
@@ -184,7 +191,8 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
             folder: Where `save` wrote it.
             network: For an estimator with `network=`: the same network. Code is not stored.
         """
-        return saving.load(cls, Path(folder), network)
+        found: Self = saving.load(cls, Path(folder), network)
+        return found
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())

@@ -66,8 +66,9 @@ class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> HostArray:  # noqa: N803
         """Averaged probability of each class, shape (rows, classes)."""
         prediction, rows = self._predicted(X)
-        probabilities = prediction.probabilities[:rows]
-        return probabilities / probabilities.sum(axis=1, keepdims=True)
+        averaged = prediction.probabilities[:rows]
+        probabilities: HostArray = averaged / averaged.sum(axis=1, keepdims=True)
+        return probabilities
 
     def predict_log_proba(self, X: Any) -> HostArray:  # noqa: N803
         """Logarithms of `predict_proba`."""

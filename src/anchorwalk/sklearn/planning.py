@@ -97,8 +97,8 @@ def until(seconds: float, plan: Plan, method: str, run: Callable[[Plan], Any]) -
         return found
     while more:
         before = time.perf_counter()
-        larger = {"members": plan.members + more} if method == "sae" else {"chains": plan.chains + more}
-        plan = replace(plan, **larger)
+        walks = method == "sae"
+        plan = replace(plan, chains=plan.chains + more * (not walks), members=plan.members + more * walks)
         found = run(plan)
         now = time.perf_counter()
         fitting = int((seconds - (now - began)) * more / (now - before))
