@@ -25,6 +25,7 @@ html_theme_options = {
     "dark_css_variables": {"color-brand-primary": "#9db8d9", "color-brand-content": "#9db8d9"},
 }
 html_copy_source = False
+html_show_copyright = False
 pygments_style, pygments_dark_style = "friendly", "github-dark"
 
 # Pages.

@@ -63,7 +63,8 @@ def folder(tmp_path, monkeypatch):
 def executed(name, monkeypatch):
     """The names that a tutorial's cells leave, and what its terminal lines printed."""
     matplotlib.use("Agg")
-    monkeypatch.setenv("ANCHORWALK_SMALL", "1")
+    for variable, value in {"ANCHORWALK_SMALL": "1", "TQDM_MININTERVAL": "600", "COLUMNS": "100"}.items():
+        monkeypatch.setenv(variable, value)  # the tutorials set the last two
     said, scope = [], {}
 
     def terminal(line):
