@@ -117,6 +117,7 @@ def test_every_link_of_every_page_leads_somewhere():
             assert "://" in link or (page.parent / link).exists(), (page, link)
 
 
+@pytest.mark.slow
 def test_quickstart(houses):
     doors = blocks("quickstart.md", "python")
     assert len(doors) == 2
@@ -150,6 +151,7 @@ def sklearn_page(skip=()):
     return scope
 
 
+@pytest.mark.slow
 def test_the_page_on_scikit_learn(folder):
     scope = sklearn_page(skip=OTHER_PROGRAMS)
     rows = len(scope["X_test"])

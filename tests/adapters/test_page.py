@@ -18,6 +18,7 @@ def test_there_is_a_block_for_each_framework():
         assert len(block.splitlines()) < 25
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
 def test_a_block_runs(number):
     pytest.importorskip(LIBRARIES[number], exc_type=ImportError)

@@ -6,7 +6,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from anchorwalk.sklearn import EXPECTED_FAILED_CHECKS, SAERegressor
 
 
-# One program a shape instead of two; the walk's is asked for in the classifier's file, and here in `make test-slow`.
+# One program a shape instead of two; the walk's are asked for in `make test-slow`.
 @parametrize_with_checks([SAERegressor("ae", budget=100)], expected_failed_checks=lambda _: EXPECTED_FAILED_CHECKS)
 def test_the_contract_of_scikit_learn(estimator, check):
     check(estimator)
