@@ -176,6 +176,7 @@ def test_all_of_the_page_on_scikit_learn(folder):
     assert all(scope[name].predict(scope["X_test"]).shape == (rows,) for name in ("varying", "own"))
 
 
+@pytest.mark.slow
 def test_the_page_on_the_command_line(houses):
     from anchorwalk.tabular import Settings
 
@@ -195,6 +196,7 @@ def test_the_page_on_the_command_line(houses):
     assert {"size", "town = Ulm"} <= set(scope["features"])
 
 
+@pytest.mark.slow
 def test_the_limits_that_the_page_on_the_command_line_tells(houses):
     from anchorwalk.tabular.columns import MOST_LEVELS
     from anchorwalk.tabular.reading import KINDS

@@ -70,7 +70,7 @@ def test_uncertainty_grows_away_from_the_data(regressor):
 
 
 def test_known_noise_is_the_least_spread():
-    model = SAERegressor(noise=0.5, **QUICK).fit(X, Y)
+    model = SAERegressor("ae", noise=0.5, **QUICK).fit(X, Y)
     _, std = model.predict(X, return_std=True)
     assert np.all(std >= 0.5 * (1 - 1e-5))
 
@@ -79,7 +79,7 @@ def test_noise_that_varies_is_found():
     x = RNG.uniform(-1, 1, size=(400, 1))
     scale = np.where(x[:, 0] > 0, 1.0, 0.1)
     y = scale * RNG.normal(size=400)
-    model = SAERegressor(noise="varying", budget=400, random_state=0).fit(x, y)
+    model = SAERegressor("ae", noise="varying", budget=1000, random_state=0).fit(x, y)
     _, std = model.predict([[-0.5], [0.5]], return_std=True)
     # 200 rows on each side give a scale to within 5 / sqrt(2 * 200) = 25%; the prior smooths the step between.
     assert 0.05 < std[0] < 0.3
@@ -88,7 +88,7 @@ def test_noise_that_varies_is_found():
 
 def test_several_targets():
     x, y = make_regression(80, 4, n_targets=3, noise=1.0, random_state=0)
-    model = SAERegressor(budget=200, random_state=0).fit(x, y)
+    model = SAERegressor("ae", budget=400, random_state=0).fit(x, y)
     mean, std = model.predict(x, return_std=True)
     low, high = model.predict_interval(x)
     assert mean.shape == std.shape == low.shape == high.shape == (80, 3)
@@ -122,7 +122,7 @@ def test_other_methods(method):
 def test_weights_count_as_repeated_rows():
     """The optimum is the same; minibatches differ, so predictions agree to a fraction of their spread."""
     weights = RNG.integers(0, 3, size=60)
-    how = {"budget": 600, "batch_size": 1000, "random_state": 0}
+    how = {"method": "ae", "chains": 4, "budget": 600, "batch_size": 1000, "random_state": 0}
     weighted = SAERegressor(**how).fit(X, Y, sample_weight=weights)
     repeated = SAERegressor(**how).fit(np.repeat(X, weights, axis=0), np.repeat(Y, weights))
     ignored = SAERegressor(**how).fit(X, Y)
@@ -228,9 +228,9 @@ def small_network(inputs, outputs):
 
 def test_own_networks(tmp_path):
     for network in (small_network, aw.networks.mlp(3, (5,), 1)):
-        model = SAERegressor(network=network, learning_rate=1e-2, **QUICK).fit(X, Y)
+        model = SAERegressor("ae", network=network, learning_rate=1e-2, **QUICK).fit(X, Y)
         assert model.posterior_[0, 0].params["network"]["dense_0"]["kernel"].shape == (3, 5)
-    made = SAERegressor(network=small_network, **QUICK).fit(X, Y)
+    made = SAERegressor("ae", network=small_network, **QUICK).fit(X, Y)
     again = pickle.loads(pickle.dumps(made))  # noqa: S301
     np.testing.assert_array_equal(again.predict(X), made.predict(X))
     made.save(tmp_path / "own")
@@ -249,10 +249,10 @@ def test_fits_of_nearly_equal_size_share_their_programs():
         return aw.networks.mlp(3, (50,), 1).apply(params, x)
 
     network = aw.networks.Network(aw.networks.mlp(3, (50,), 1).init, counting)
-    SAERegressor(network=network, **QUICK).fit(X[:50], Y[:50])
+    SAERegressor("ae", network=network, **QUICK).fit(X[:50], Y[:50])
     training = [shape for shape in counted if shape[0] > 1]
     counted.clear()
-    SAERegressor(network=network, budget=100, random_state=3).fit(X[:53], Y[:53])
+    SAERegressor("ae", network=network, budget=100, random_state=3).fit(X[:53], Y[:53])
     assert training
     # What remains is the look at shapes at the door: one abstract row, or all of them.
     assert len([shape for shape in counted if shape[0] > 1]) < len(training)
@@ -272,11 +272,11 @@ def test_filling_up_changes_no_loss():
 
 def test_a_pipeline_a_search_and_calibration():
     x, y = load_iris(return_X_y=True)
-    pipeline = make_pipeline(StandardScaler(), SAEClassifier(**QUICK))
+    pipeline = make_pipeline(StandardScaler(), SAEClassifier("ae", **QUICK))
     assert cross_val_score(pipeline, x, y, cv=3).mean() > 0.85
     search = GridSearchCV(pipeline, {"saeclassifier__hidden": [(10,), (50,)]}, cv=2).fit(x, y)
     assert search.best_score_ > 0.85
-    calibrated = CalibratedClassifierCV(SAEClassifier(**QUICK), cv=2).fit(x, y)
+    calibrated = CalibratedClassifierCV(SAEClassifier("ae", **QUICK), cv=2).fit(x, y)
     np.testing.assert_allclose(calibrated.predict_proba(x).sum(axis=1), 1)
 
 

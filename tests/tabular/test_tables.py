@@ -19,7 +19,7 @@ from anchorwalk.tabular.columns import Encoding, Levels, Numeric
 
 RNG = np.random.default_rng(0)
 ROWS = 80
-QUICK = ["--budget", "60"]
+QUICK = ["--budget", "60", "--method", "ae"]  # one program to compile; tests/estimators has the walk's
 
 
 def houses():
@@ -142,7 +142,9 @@ def test_settings_from_a_file(files, tmp_path):
     assert values["target"] == "price"
     assert tabular.Settings.gather(settings, {}) == tabular.Settings(target="price")
     assert settings.read_text().count("# ") >= len(values)
-    settings.write_text(yaml.safe_dump({**values, "budget": 60, "drop": ["id", "dear"], "hidden": [7], "seed": 3}))
+    settings.write_text(
+        yaml.safe_dump({**values, "budget": 60, "drop": ["id", "dear"], "hidden": [7], "seed": 3, "method": "ae"})
+    )
     run("fit", files / "houses.csv", "--config", settings, "--out", tmp_path / "run", "--seed", "4")
     model = tabular.load(tmp_path / "run")
     assert model.settings["seed"] == 4
