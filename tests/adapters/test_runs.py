@@ -14,6 +14,8 @@ from adapters import models
 from anchorwalk import tree
 from helpers import leaves_equal, small_plan
 
+pytestmark = pytest.mark.slow
+
 EPS = np.finfo(np.float32).eps
 
 

@@ -13,6 +13,8 @@ from anchorwalk import metrics
 from anchorwalk.report import words
 from anchorwalk.report.run import read
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent.parent
 PAGE = ROOT / "docs" / "howto" / "report.md"
 
