@@ -19,6 +19,8 @@ with warnings.catch_warnings():
     arviz = pytest.importorskip("arviz")
 import xarray  # comes with it
 
+pytestmark = pytest.mark.slow
+
 NEWER = int(version("arviz").split(".")[0]) >= 1
 RNG = np.random.default_rng(8)
 ROWS = np.arange(12)

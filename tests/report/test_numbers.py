@@ -11,6 +11,8 @@ import anchorwalk as aw
 from anchorwalk.report import Data, classes, numbers, run, words
 from helpers import posterior_of
 
+pytestmark = pytest.mark.slow
+
 POSITIONS = np.array([-0.6, 0.1, 0.8])
 
 

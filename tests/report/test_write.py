@@ -19,6 +19,8 @@ from anchorwalk.report import style, training
 from anchorwalk.report.run import read
 from helpers import made_up_run, posterior_of, small_apply, small_init
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\x00 & \"'$\\frac{ 高さ"
 
 
