@@ -69,12 +69,14 @@ def test_uncertainty_grows_away_from_the_data(regressor):
     assert far.min() > np.median(near)
 
 
+@pytest.mark.slow
 def test_known_noise_is_the_least_spread():
     model = SAERegressor("ae", noise=0.5, **QUICK).fit(X, Y)
     _, std = model.predict(X, return_std=True)
     assert np.all(std >= 0.5 * (1 - 1e-5))
 
 
+@pytest.mark.slow
 def test_noise_that_varies_is_found():
     x = RNG.uniform(-1, 1, size=(400, 1))
     scale = np.where(x[:, 0] > 0, 1.0, 0.1)
@@ -86,6 +88,7 @@ def test_noise_that_varies_is_found():
     assert 0.6 < std[1] < 1.4
 
 
+@pytest.mark.slow
 def test_several_targets():
     x, y = make_regression(80, 4, n_targets=3, noise=1.0, random_state=0)
     model = SAERegressor("ae", budget=400, random_state=0).fit(x, y)
@@ -119,6 +122,7 @@ def test_other_methods(method):
     assert ("AtMean" not in model.posterior_.settings["walk"]) == anchors_differ
 
 
+@pytest.mark.slow
 def test_weights_count_as_repeated_rows():
     """The optimum is the same; minibatches differ, so predictions agree to a fraction of their spread."""
     weights = RNG.integers(0, 3, size=60)
@@ -226,6 +230,7 @@ def small_network(inputs, outputs):
     return aw.networks.mlp(inputs, (5,), outputs)
 
 
+@pytest.mark.slow
 def test_own_networks(tmp_path):
     for network in (small_network, aw.networks.mlp(3, (5,), 1)):
         model = SAERegressor("ae", network=network, learning_rate=1e-2, **QUICK).fit(X, Y)
