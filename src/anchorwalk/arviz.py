@@ -72,10 +72,9 @@ def to_arviz(
         checks.reject("to_arviz", type(posterior).__name__, "a Posterior", "Pass what sample or load returned.")
     if key is not None:
         checks.key("to_arviz(key=)", key)
-    size = None if batch_size is None else checks.count("to_arviz(batch_size=)", batch_size)
     used = rectangle(posterior.infos)
     members = [info for chain in used.chains for info in chain]
-    passes = posterior.passes("to_arviz", members, x, size)
+    passes = posterior.passes("to_arviz", members, x, batch_size)
     targets = None
     if y is not None:
         outputs = next(iter(passes.outputs([0])))[1]

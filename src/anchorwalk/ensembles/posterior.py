@@ -112,8 +112,7 @@ class Posterior:
         Raises:
             InvalidInput: Inputs that do not fit the network, or a posterior without members.
         """
-        size = None if batch_size is None else checks.count("predict(batch_size=)", batch_size)
-        return Prediction(self.passes("predict", self._good, x, size), self._likelihood)
+        return Prediction(self.passes("predict", self._good, x, batch_size), self._likelihood)
 
     def diagnose(self, x: Inputs, batch_size: int | None = None) -> Diagnosis:
         """How far chains agree on predictions, and how many independent members they are worth.
@@ -141,9 +140,8 @@ class Posterior:
             >>> print(posterior.diagnose(x).advice)
             ('train more chains: these are nearly independent, but few',)
         """
-        size = None if batch_size is None else checks.count("diagnose(batch_size=)", batch_size)
         used = rectangle(self.infos)
-        passes = self.passes("diagnose", [info for chain in used.chains for info in chain], x, size)
+        passes = self.passes("diagnose", [info for chain in used.chains for info in chain], x, batch_size)
         return examine(self.infos, used, self._likelihood, (outputs for _, outputs in passes.outputs()))
 
     def passes(self, argument: str, infos: Sequence[MemberInfo], x: Inputs, batch_size: int | None) -> Passes:
@@ -156,8 +154,9 @@ class Posterior:
             batch_size: As in `predict`.
 
         Raises:
-            InvalidInput: Inputs that do not fit the network, or no members.
+            InvalidInput: Inputs that do not fit the network, no members, or no such number of rows.
         """
+        size = None if batch_size is None else checks.count(f"{argument}(batch_size=)", batch_size)
         if not infos:
             checks.reject(argument, "a posterior without members", "at least one", "Look at posterior.infos.")
         like = self._member(infos[0]).params
@@ -168,4 +167,4 @@ class Posterior:
         def params(i: int) -> Any:
             return self._member(infos[i]).params
 
-        return Passes(params, len(infos), self._apply, x, rows, batch_size)
+        return Passes(params, len(infos), self._apply, x, rows, size)

@@ -51,6 +51,10 @@ class Scaling:
         """Values as the network sees them."""
         return np.asarray((values - self.mean) / self.scale, np.float32)
 
+    def back(self, values: HostArray) -> HostArray:
+        """What the network sees, in its own units."""
+        return np.asarray(values * self.scale + self.mean)
+
 
 class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Parameters and machinery of both estimators; see `SAERegressor` and `SAEClassifier`."""

@@ -9,9 +9,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from anchorwalk import checks
 from anchorwalk.likelihoods import Categorical
 from anchorwalk.networks import Network
+from anchorwalk.prediction import Prediction
 from anchorwalk.prior import Prior
 from anchorwalk.sklearn import networks
 from anchorwalk.sklearn.base import Ensemble, HostArray
+
+
+def normalised(prediction: Prediction, rows: int) -> HostArray:
+    """Averaged probabilities of the first rows, which sum to one to the last digit."""
+    averaged = prediction.probabilities[:rows]
+    return np.asarray(averaged / averaged.sum(axis=1, keepdims=True))
 
 
 class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
@@ -65,10 +72,7 @@ class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> HostArray:  # noqa: N803
         """Averaged probability of each class, shape (rows, classes)."""
-        prediction, rows = self._predicted(X)
-        averaged = prediction.probabilities[:rows]
-        probabilities: HostArray = averaged / averaged.sum(axis=1, keepdims=True)
-        return probabilities
+        return normalised(*self._predicted(X))
 
     def predict_log_proba(self, X: Any) -> HostArray:  # noqa: N803
         """Logarithms of `predict_proba`."""

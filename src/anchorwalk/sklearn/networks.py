@@ -65,13 +65,10 @@ def normal(network: Network, targets: tuple[int, ...], constant: bool) -> Networ
     return Network(init, apply)
 
 
+@lru_cache(maxsize=64)
 def known_noise(network: Network, targets: tuple[int, ...]) -> Network:
     """The network with outputs in the shape of the targets, as `Normal` takes them."""
-    return _reshaped(network, targets)
 
-
-@lru_cache(maxsize=64)
-def _reshaped(network: Network, targets: tuple[int, ...]) -> Network:
     def apply(params: Params, x: Any) -> Array:
         outputs = network.apply(params, x)
         return outputs.reshape(outputs.shape[0], *targets)

@@ -10,7 +10,7 @@ from anchorwalk.likelihoods import HeteroscedasticNormal, Likelihood, Normal
 from anchorwalk.networks import Network
 from anchorwalk.prior import Prior
 from anchorwalk.sklearn import networks
-from anchorwalk.sklearn.base import Ensemble, HostArray, Scaling
+from anchorwalk.sklearn.base import STEP_SIZE, Ensemble, HostArray, Scaling
 from anchorwalk.sklearn.networks import Maker
 
 NOISES = ("constant", "varying")
@@ -69,7 +69,7 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
         chains: int | None = None,
         batch_size: int | str = "auto",
         learning_rate: float | None = None,
-        step_size: float = 0.2,
+        step_size: float = STEP_SIZE,
         prior: Prior | float | None = None,
         warm_start: bool = False,
         store: str | None = None,
@@ -111,20 +111,18 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
     def predict(self, X: Any, return_std: bool = False) -> Any:  # noqa: N803
         """The predictive mean, and with `return_std` the predictive standard deviation, noise included."""
         prediction, rows = self._predicted(X)
-        scaling = self.target_scaling_
-        mean = prediction.mean[:rows] * scaling.scale + scaling.mean
-        return (mean, prediction.std[:rows] * scaling.scale) if return_std else mean
+        mean = self.target_scaling_.back(prediction.mean[:rows])
+        return (mean, prediction.std[:rows] * self.target_scaling_.scale) if return_std else mean
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[HostArray, HostArray]:  # noqa: N803
         """The central interval that holds `coverage` of the predictive distribution: its two ends."""
         prediction, rows = self._predicted(X)
-        scaling = self.target_scaling_
-        low, high = (end[:rows] * scaling.scale + scaling.mean for end in prediction.interval(coverage))
+        low, high = (self.target_scaling_.back(end[:rows]) for end in prediction.interval(coverage))
         return low, high
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> HostArray:  # noqa: N803
         """Targets drawn from the predictive distribution, shape (rows, n_samples) or (rows, targets, n_samples)."""
-        drawn = self._draws(X, n_samples, random_state) * self.target_scaling_.scale + self.target_scaling_.mean
+        drawn = self.target_scaling_.back(self._draws(X, n_samples, random_state))
         return np.moveaxis(drawn, 0, -1)
 
     def _targets(self, y: Any, weights: HostArray) -> HostArray:

@@ -11,6 +11,7 @@ from anchorwalk import checks, files
 from anchorwalk.errors import StoreDamaged
 from anchorwalk.report import Data, Paths, write
 from anchorwalk.sklearn import SAEClassifier, SAERegressor
+from anchorwalk.sklearn.classifier import normalised
 from anchorwalk.tabular.columns import Encoding
 from anchorwalk.tabular.reading import column
 from anchorwalk.tabular.settings import Settings
@@ -59,16 +60,16 @@ class TableModel:
         x, notes = self.encoding.apply(table)
         prediction, rows = self.estimator._predicted(x)
         if self.classes is not None:
-            probabilities = self.estimator.predict_proba(x)
+            probabilities = normalised(prediction, rows)
             epistemic, entropy = prediction.mutual_information[:rows], prediction.entropy[:rows]
             columns = {"predicted": self.estimator.classes_[probabilities.argmax(axis=1)]}
             columns |= {f"p_{name}": probabilities[:, i] for i, name in enumerate(self.classes)}
             columns |= {"entropy": entropy, "epistemic": epistemic, "aleatoric": np.maximum(entropy - epistemic, 0)}
         else:
             scaling = self.estimator.target_scaling_
-            low, high = (end[:rows] * scaling.scale + scaling.mean for end in prediction.interval(coverage))
+            low, high = (scaling.back(end[:rows]) for end in prediction.interval(coverage))
             columns = {
-                "mean": prediction.mean[:rows] * scaling.scale + scaling.mean,
+                "mean": scaling.back(prediction.mean[:rows]),
                 "std": prediction.std[:rows] * scaling.scale,
                 "low": low,
                 "high": high,
