@@ -159,15 +159,28 @@ def test_warm_start_adds_members_and_keeps_those_that_are_there():
 
 
 def test_a_time_instead_of_a_budget(monkeypatch):
-    """With a clock that ticks a second a look, the number of members follows from the seconds."""
-    from anchorwalk.sklearn import planning
+    """By a clock that counts a second for each member that was trained, the seconds are the members."""
+    from anchorwalk.sklearn import base, planning
 
-    now = iter(range(10**6))
-    monkeypatch.setattr(planning, "time", SimpleNamespace(perf_counter=lambda: next(now)))
-    few = SAERegressor(seconds=1.5, **QUICK).fit(X, Y)
-    assert few.plan_.members > 1
-    more = SAERegressor(seconds=60, **QUICK).fit(X, Y)
-    assert more.plan_.members > few.plan_.members
+    trained = 0
+
+    def counted(*arguments):
+        nonlocal trained
+        before = trained
+        posterior = base_sample(*arguments)
+        trained = before + len(posterior.infos) - len(previous)
+        previous[:] = posterior.infos
+        return posterior
+
+    base_sample, previous = base.sample, []
+    monkeypatch.setattr(base, "sample", counted)
+    monkeypatch.setattr(planning, "time", SimpleNamespace(perf_counter=lambda: trained))
+    few = SAERegressor(seconds=9, **QUICK).fit(X, Y)
+    chains = few.plan_.chains
+    assert 9 - chains < few.plan_.total <= 9
+    trained, previous[:] = 0, []
+    more = SAERegressor(seconds=40, **QUICK).fit(X, Y)
+    assert 40 - chains < more.plan_.total <= 40
     assert more.plan_.first == few.plan_.first
 
 
