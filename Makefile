@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 BIN := $(VENV)/bin
 
-.PHONY: run test test-slow lint format figures results docs docs-tables references benchmark bench comparison clean
+.PHONY: run test test-slow lint format figures results docs docs-tables references benchmark study bench comparison clean
 
 run: $(VENV)/installed  ## the main job: anchored against sequential anchored ensembles on the energy data
 	$(BIN)/python -m anchorwalk demo
@@ -59,6 +59,7 @@ docs-tables: $(VENV)/installed  ## the tables of the documentation, from the rec
 	$(BIN)/python docs/energy_table.py
 	$(BIN)/python docs/benchmark_page.py
 	$(BIN)/python docs/format_table.py
+	$(BIN)/python docs/speed_page.py
 
 # One core each: XLA's threads bring nothing to so small a network. `make -j2 references` runs two at a time.
 REFERENCE_0 := --seed 0 --seed 1 --seed 2 --seed 3 --seed 4
@@ -73,6 +74,9 @@ reference-%: $(VENV)/installed
 
 benchmark: $(VENV)/installed  ## the records of uci_gap: all budgets, 100 runs on split 0 and 20 on the others
 	$(BIN)/python benchmarks/uci_gap.py
+
+study: $(VENV)/installed  ## what the walk and moved targets change on uci_gap
+	XLA_FLAGS=--xla_cpu_multi_thread_eigen=false $(BIN)/python benchmarks/study.py
 
 comparison: $(VENV)/developed  ## estimators beside scikit-learn's own, on ten data sets
 	$(BIN)/python benchmarks/comparison.py

@@ -4,8 +4,10 @@ Everything is a ratio within one run: the machine may be shared, so that an abso
 """
 
 import argparse
+import contextlib
 import datetime
 import importlib.util
+import itertools
 import json
 import os
 import statistics
@@ -18,6 +20,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from rich.console import Console
 from rich.table import Table
 
@@ -27,6 +30,7 @@ from anchorwalk import tree
 from anchorwalk.benchmarks import TASKS, records
 from anchorwalk.ensembles.chain import Options, Recipe
 from anchorwalk.ensembles.runners import choose
+from anchorwalk.objective import anchored_loss, in_order
 from anchorwalk.prediction import passes
 from anchorwalk.store import DiskStore, Round
 from anchorwalk.training import train
@@ -68,8 +72,13 @@ def lenet_problem(rows):
 
 
 def short_trainings():
-    """What a round of two epochs of LeNet on 7,000 rows costs beside its training, in memory and on disk."""
-    problem, settings = lenet_problem(7000), TASKS["dermamnist"].settings
+    """What a round of two epochs of LeNet on 7,000 rows costs beside its training, in memory and on disk.
+
+    Walk, optimiser's state, bookkeeping and the way to the host do not depend on the rows, so the difference between
+    a round and its training is taken on a single batch, where the training does not drown it.
+    """
+    settings = TASKS["dermamnist"].settings
+    problem, full = lenet_problem(settings.batch_size), lenet_problem(7000)
     how = aw.Training(aw.Adam(1e-3, end_rate=1e-5), 2, settings.batch_size, evaluate=False)
     params = problem.init(jax.random.key(0))
     anchor = problem.prior.draw(jax.random.key(1), params)
@@ -93,17 +102,18 @@ def short_trainings():
             info = members.info._replace(index=np.full(1, index, np.int32))
             store.commit(Round((0,), index, members._replace(info=info), states))
 
-        functions = {
-            "training": lambda: jax.device_get(bare(key, problem, how, anchor, params)),
-            "round": whole,
-        }
-        found = interleaved(functions, 15)
+        def training(problem):
+            return lambda: jax.device_get(bare(key, problem, how, anchor, params))
+
+        small = interleaved({"training": training(problem), "round": whole}, 300)
+        seconds = interleaved({"training": training(full)}, 5)["training"]
         writes = [timed(commit) for _ in range(130)]  # two mergers into one file included
         store.end()
     return {
-        "seconds_of_a_training": found["training"],
-        "share_of_walk_and_bookkeeping": found["round"] / found["training"] - 1,
-        "share_of_the_store": statistics.mean(writes) / found["round"],
+        "seconds_of_a_training": seconds,
+        "seconds_of_walk_and_bookkeeping": small["round"] - small["training"],
+        "share_of_walk_and_bookkeeping": (small["round"] - small["training"]) / seconds,
+        "share_of_the_store": statistics.mean(writes) / seconds,
     }
 
 
@@ -162,23 +172,29 @@ gaps = np.diff(times)[1:]
 posterior.predict(data[0]).mean
 status = open("/proc/self/status").read()  # getrusage counts what this process was before it was this program
 peak = int(status.split("VmHWM:")[1].split()[0]) * 1024
-print(json.dumps([float(np.median(gaps[: len(gaps) // 2])), float(np.median(gaps[-200:])), len(posterior), peak]))
+print(json.dumps([float(np.median(gaps[-200:])), peak]))
 """
 
 
 def growth():
-    """Seconds per member early and late in a long run stored on disk, and peak memory of a short and a long run."""
-    found = {}
-    for members in (10, 1000):
+    """Seconds of a round late in a long run stored on disk against those of a short run right after it, and peaks.
+
+    The machine's pace drifts within a run: so the short run comes when the late rounds are over, and all of it thrice.
+    """
+
+    def run(members):
         with tempfile.TemporaryDirectory() as folder:
             arguments = [sys.executable, "-c", GROWTH, str(members), folder]
             out = subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
-        found[members] = json.loads(out.splitlines()[-1])
+        return json.loads(out.splitlines()[-1])
+
+    pairs = [(run(1000), run(100)) for _ in range(3)]
+    peaks = {"100 members": pairs[0][1][1], "1000 members": pairs[0][0][1]}
     return {
-        "seconds_of_a_round": {"10 members": found[10][1], "1000 members": found[1000][1]},
-        "last_rounds_against_first": found[1000][1] / found[1000][0],
-        "peak_bytes": {"10 members": found[10][3], "1000 members": found[1000][3]},
-        "ratio_of_memory": found[1000][3] / found[10][3],
+        "late_rounds_against_a_short_run": [late[0] / short[0] for late, short in pairs],
+        "ratio_of_seconds": statistics.median(late[0] / short[0] for late, short in pairs),
+        "peak_bytes": peaks,
+        "ratio_of_memory": peaks["1000 members"] / peaks["100 members"],
     }
 
 
@@ -192,48 +208,64 @@ def chains():
     return {str(count): rows / MLP.rows / seconds[str(count)] for count, (_, rows) in made.items()}
 
 
-def prediction(count, rows=2000):
-    """Members of LeNet a second in `predict`, from disk, against the forward pass alone on members in memory."""
-    problem = lenet_problem(rows)
+@contextlib.contextmanager
+def stored_lenets(problem, count, chains):
+    """A posterior of so many equal members on disk."""
     params = problem.init(jax.random.key(0))
     zeros = np.zeros(1, np.float32)
-    host = jax.device_get(params)
-    lanes = jax.tree.map(lambda leaf: leaf[None], host)
-    x = np.asarray(problem.data.x)
+    lanes = jax.tree.map(lambda leaf: leaf[None], jax.device_get(params))
+    state = ChainState(WalkState((), ()), None, ())
     with tempfile.TemporaryDirectory() as folder:
         store = DiskStore(folder)
-        like = ChainState(WalkState((), ()), None, problem.params_like)
-        about = {"plan": {"here": [0], "members": count}, "likelihood": {"name": "Categorical", "settings": {}}}
-        store.begin({}, like, about)
-        for index in range(count):
-            info = MemberInfo(np.zeros(1, int), np.full(1, index), np.zeros(1, int), *[zeros] * 6)
+        plan = {"here": [*range(chains)], "members": count // chains}
+        about = {"plan": plan, "likelihood": {"name": "Categorical", "settings": {}}}
+        store.begin({}, state._replace(params=problem.params_like), about)
+        for index, chain in itertools.product(range(count // chains), range(chains)):
+            info = MemberInfo(np.full(1, chain), np.full(1, index), np.zeros(1, int), *[zeros] * 6)
             losses = np.zeros((1, 2 if index else 3), np.float32)
-            store.commit(Round((0,), index, Member(lanes, losses, info), ChainState(WalkState((), ()), None, ())))
+            store.commit(Round((chain,), index, Member(lanes, losses, info), state))
         store.end()
-        posterior = aw.load(folder, problem.apply, verify=False)
-        Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
-        before = peak_bytes()
+        yield params, aw.load(folder, problem.apply, verify=False)
+
+
+def prediction(count, rows=2000, parts=50):
+    """Members of LeNet a second in `predict`, from disk, against the forward pass alone on members in memory."""
+    problem = lenet_problem(rows)
+    x = np.asarray(problem.data.x)
+    with stored_lenets(problem, count, parts) as (params, posterior):
         size = passes.fitting_rows(problem.apply, params, x, rows)
         batches = [jax.device_put(x[start : start + size]) for start in range(0, rows - rows % size, size)]
 
         def forward():
-            for _ in range(count // 4):
+            for _ in range(count // parts):
                 for batch in batches:
                     done = passes._forward(problem.apply, params, batch)
                 jax.block_until_ready(done)
 
-        jax.block_until_ready(passes._forward(problem.apply, params, batches[0]))  # compiled
-
         def forward_seconds():
-            return timed(forward) * 4 * rows / (len(batches) * size)
+            return timed(forward) * rows / (len(batches) * size)
 
-        alone, ours = [forward_seconds()], [timed(lambda: posterior.predict(x))]
-        alone.append(forward_seconds())
+        jax.block_until_ready(passes._forward(problem.apply, params, batches[0]))  # compiled
+        ratios = []
+        for part in range(parts):  # in turns, so that the machine's pace is the same for both
+            some = posterior.select([part])
+            ratios.append(forward_seconds() / timed(lambda some=some: some.predict(x)))
+    return {"members": count, "rows": rows, "ratio_to_forward": statistics.median(ratios)}
+
+
+def prediction_memory(count, rows=200):
+    """How far memory rises while many members predict, against what they take on disk."""
+    problem = lenet_problem(rows)
+    x = np.asarray(problem.data.x)
+    with stored_lenets(problem, count, 1) as (params, posterior):
+        posterior.thin(count // 10).predict(x)  # everything is compiled, and ten members have predicted
+        Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+        before = peak_bytes()
+        posterior.predict(x)
         after = peak_bytes()
     return {
         "members": count,
         "rows": rows,
-        "ratio_to_forward": statistics.mean(alone) / min(ours),
         "bytes_of_members": tree.nbytes(params) * count,
         "peak_grew_by_bytes": after - before,
     }
@@ -281,6 +313,50 @@ def embedding():
     made = {name: throughput.rounds(work, aw.Sequential(), 1)[0] for name, work in (("all", WORDS), ("few", few))}
     seconds = interleaved(made, 3)
     return {"share_of_the_dense_update": 1 - seconds["few"] / seconds["all"]}
+
+
+def profile():
+    """Of a training step inside a loop: the shares of the forward pass, of the gradient beyond it, and of the rest."""
+    return {work.name: shares_of_a_step(work) for work in (LENET, WORDS)}
+
+
+def shares_of_a_step(work, rate=1e-3):
+    problem, optimizer = work.problem(), aw.Adam(rate).build(1)
+    params = problem.init(jax.random.key(0))
+    anchor = problem.prior.draw(jax.random.key(1), params)
+    batch = tree.lane(in_order(problem.n, work.batch_size), 0)
+
+    def loss(params, before=0.0):  # what came out before goes in, so that no step of a loop is left out
+        return anchored_loss(problem, anchor, jax.tree.map(lambda leaf: leaf + 0 * before, params), batch)
+
+    def forward(carry):
+        params, total = carry
+        return params, loss(params, total)
+
+    def gradient(carry):
+        params, total = carry
+        total, slope = jax.value_and_grad(loss)(params, total)
+        return jax.tree.map(lambda leaf, s: leaf - rate * s, params, slope), total
+
+    def whole(carry):
+        params, state = carry
+        updates, state = optimizer.update(jax.grad(loss)(params), state, params)
+        return optax.apply_updates(params, updates), state
+
+    def looped(step, start):
+        run = jax.jit(
+            lambda carry: jax.lax.scan(lambda c, _: (step(c), None), carry, length=max(2, work.steps // 4))[0]
+        )
+        return lambda: jax.block_until_ready(run(start))
+
+    start = (params, jnp.zeros(()))
+    runs = {"forward": looped(forward, start), "gradient": looped(gradient, start)}
+    seconds = interleaved({**runs, "whole": looped(whole, (params, optimizer.init(params)))}, 5)
+    return {
+        "forward": seconds["forward"] / seconds["whole"],
+        "backward": (seconds["gradient"] - seconds["forward"]) / seconds["whole"],
+        "adam": 1 - seconds["gradient"] / seconds["whole"],
+    }
 
 
 def narrow_outputs(chains=5, rows=58, inputs=50, steps=300):
@@ -357,9 +433,11 @@ def main():
         "member_epochs_per_second_by_chains": chains,
         "start_up": start_up,
         "embedding": embedding,
+        "profile": profile,
         "narrow_outputs": narrow_outputs,
         "rows_of_a_call": rows_of_a_call,
         "prediction": lambda: prediction(arguments.members),
+        "prediction_memory": lambda: prediction_memory(arguments.members),
     }
     unknown = set(arguments.only or ()) - set(sections)
     if unknown:

@@ -57,6 +57,10 @@ def test_the_energy_page_is_made_from_the_records():
     assert (ROOT / "docs" / "energy.md").read_text() == table.render(records)
 
 
+def test_the_page_on_speed_is_made_from_its_record():
+    assert (ROOT / "docs" / "speed.md").read_text() == script("speed_page").render()
+
+
 def test_the_table_of_rounding_is_made_from_its_record():
     table = script("format_table")
     page = (ROOT / "docs" / "format.md").read_text()

@@ -196,7 +196,6 @@ def test_the_page_on_the_command_line(houses):
     assert {"size", "town = Ulm"} <= set(scope["features"])
 
 
-@pytest.mark.slow
 def test_the_limits_that_the_page_on_the_command_line_tells(houses):
     from anchorwalk.tabular.columns import MOST_LEVELS
     from anchorwalk.tabular.reading import KINDS
@@ -207,7 +206,6 @@ def test_the_limits_that_the_page_on_the_command_line_tells(houses):
     command("anchorwalk fit houses.csv --target nothing", expected=2)  # the table of exit codes
 
 
-@pytest.mark.slow
 def test_a_gap_seen(folder, monkeypatch, capsys):
     scope, _ = executed("gap", monkeypatch)
     prediction, grid = scope["prediction"], scope["grid"][:, 0]
@@ -224,7 +222,6 @@ def test_a_gap_seen(folder, monkeypatch, capsys):
     assert "advice" in capsys.readouterr().out
 
 
-@pytest.mark.slow
 def test_digits(folder, monkeypatch, capsys):
     scope, _ = executed("digits", monkeypatch)
     known, rows = scope["known"]["ensemble"], len(scope["x_test"])

@@ -53,7 +53,12 @@ def data(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("task", "classes", "referenced"), [("imdb", 2, True), ("cifar10c", 10, False), ("cifar10", 10, True)]
+    ("task", "classes", "referenced"),
+    [
+        ("imdb", 2, True),
+        ("cifar10c", 10, False),
+        pytest.param("cifar10", 10, True, marks=pytest.mark.slow),  # a minute and more of compilation
+    ],
 )
 def test_the_whole_path(task, classes, referenced, data, tmp_path, monkeypatch):
     monkeypatch.setitem(METHODS, "tiny", Anchored("tiny", two_epochs))

@@ -67,7 +67,7 @@ class Passes:
     def _outputs(self, i: int) -> Array:
         found = self._cache.get(i)
         if found is None:
-            params = self._members(i)
+            params = jax.device_put(self._members(i))  # once, not with each batch
             parts = [_forward(self._apply, params, batch) for batch in self._batches]
             found = (jnp.concatenate(parts) if len(parts) > 1 else parts[0])[: self.rows]
             if found.nbytes * self.count <= CACHE_BYTES:

@@ -59,10 +59,12 @@ class Anchored:
     Attributes:
         name: As in commands.
         choose: Gives plan and walk.
+        perturb_targets: See `sample`.
     """
 
     name: str
     choose: Choice
+    perturb_targets: bool = False
 
     def settings(self, case: Case, budget: int) -> dict[str, Any]:
         """The plan and the walk."""
@@ -76,6 +78,7 @@ class Anchored:
                 **{name: repr(how) for name, how in trainings.items() if how is not None},
             },
             "walk": repr(walk),
+            **({"perturb_targets": True} if self.perturb_targets else {}),
         }
 
     def together(self, case: Case, budget: int) -> int:
@@ -93,10 +96,10 @@ class Anchored:
         if case.side_by_side == 1 or case.settings.keep == "best":
             narrow: Runner = Sequential() if case.side_by_side == 1 else Vectorized(min(plan.chains, case.side_by_side))
             for key in keys:
-                yield sample(key, case.problem, plan, walk, narrow, folder, callbacks)
+                yield sample(key, case.problem, plan, walk, narrow, folder, callbacks, self.perturb_targets)
             return
         whole = Plan(plan.chains * len(keys), plan.members, plan.first, plan.then)
         runner = SideBySide(jnp.stack(list(keys)), plan.chains, case.side_by_side)
-        posterior = sample(keys[0], case.problem, whole, walk, runner, None, callbacks)
+        posterior = sample(keys[0], case.problem, whole, walk, runner, None, callbacks, self.perturb_targets)
         for run in range(len(keys)):
             yield posterior.select(range(run * plan.chains, (run + 1) * plan.chains))
