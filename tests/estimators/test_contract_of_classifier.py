@@ -6,7 +6,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from anchorwalk.sklearn import EXPECTED_FAILED_CHECKS, SAEClassifier
 
 
-@pytest.mark.slow
 # One program a shape instead of two; the walk's are asked for in `make test-slow`.
 @parametrize_with_checks([SAEClassifier("ae", budget=100)], expected_failed_checks=lambda _: EXPECTED_FAILED_CHECKS)
 def test_the_contract_of_scikit_learn(estimator, check):

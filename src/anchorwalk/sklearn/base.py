@@ -114,6 +114,10 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
     def _prior(self) -> Prior:
         raise NotImplementedError
 
+    def _perturbs(self) -> bool:
+        """Whether members' targets are moved by draws of the noise."""
+        return False
+
     # Fitting.
 
     def _fit(self, x: Any, y: Any, sample_weight: Any, **checked: Any) -> Self:
@@ -150,7 +154,7 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
 
         def run(plan: Plan) -> Posterior:
             listeners = [Progress(type(self).__name__)] if self.verbose else []
-            found = sample(key, problem, plan, walk, "auto", self._store, listeners)
+            found = sample(key, problem, plan, walk, "auto", self._store, listeners, self._perturbs())
             self.plan_ = plan
             return found
 

@@ -108,4 +108,4 @@ class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
         return networks.made(self.network, tuple(self.hidden), self.n_features_in_, len(self.classes_))
 
     def _prior(self) -> Prior:
-        return self._as_prior(networks.default_prior(noise=False))
+        return self._as_prior(networks.default_prior(networks.CLASS_GAIN, noise=False))

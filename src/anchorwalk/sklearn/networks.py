@@ -9,12 +9,12 @@ import jax.numpy as jnp
 
 from anchorwalk import checks
 from anchorwalk.networks import Network, mlp
-from anchorwalk.prior import Prior, Rule, fan_in
+from anchorwalk.prior import Prior, fan_in
 from anchorwalk.types import Array, Key, Params
 
 Maker = Callable[[int, int], Network]
-GAIN = math.sqrt(2.0)
-"""Prior scale of a kernel, times the root of its fan-in: rectified layers then keep the size of their inputs."""
+GAIN, CLASS_GAIN = 1.0, math.sqrt(2.0)
+"""Prior scale of a kernel, times the root of its fan-in, for targets and for logits, which may grow far beyond one."""
 NOISE_START = -1.0
 """Where the noise's inverse-softplus starts, and its prior's mean: 0.3 standard deviations of the targets."""
 
@@ -76,14 +76,10 @@ def known_noise(network: Network, targets: tuple[int, ...]) -> Network:
     return Network(network.init, apply)
 
 
-def default_prior(noise: bool) -> Prior:
+def default_prior(gain: float, noise: bool) -> Prior:
     """Kernels by their fan-in, biases one; a constant noise around its start."""
-    rule = fan_in(GAIN)
-    return Prior(scale=rule, mean=_mean(noise))
+    return Prior(scale=fan_in(gain), mean=_noise_mean if noise else 0.0)
 
 
-def _mean(noise: bool) -> float | Rule:
-    def rule(path: str, leaf: Any) -> float:
-        return NOISE_START if path == "noise" else 0.0
-
-    return rule if noise else 0.0
+def _noise_mean(path: str, leaf: Any) -> float:
+    return NOISE_START if path == "noise" else 0.0

@@ -14,7 +14,7 @@ from anchorwalk.training import Adam, Training
 METHODS = ("sae", "ae", "deep_ensemble")
 CHAINS = 4
 """Chains of a sequential ensemble."""
-FIRST_SHARE = 0.6
+FIRST_SHARE = 0.8
 """Share of the budget for the first trainings of a sequential ensemble: later members start from what they find."""
 LATER = 50
 """A later training has so many times fewer epochs than the budget of its chain."""

@@ -23,6 +23,8 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
         method: "sae", a sequential anchored ensemble; "ae", an anchored ensemble; or "deep_ensemble".
         noise: What is known of the targets' noise: "constant", one standard deviation that is learned;
             "varying", one that depends on the features; or a number, its standard deviation.
+        perturb_targets: Whether anchored members' targets are moved by draws of the noise. Without it, as in the
+            paper, members agree too much where the data are many, and take for signal what is noise.
         hidden: Units of each hidden layer.
         network: Instead of a multilayer perceptron: a network (init, apply), or a function (inputs, outputs) that makes
             one. It has one output for each target, with `noise="varying"` two.
@@ -34,7 +36,7 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
         learning_rate: Of Adam at the start of a first training; 0.01, and 0.001 with `network`.
         step_size: Of the anchors' walk from member to member, in prior standard deviations.
         prior: An `anchorwalk.Prior`, or a number for one scale for all parameters. By default kernels have a scale of
-            sqrt(2 / fan-in) and biases one.
+            sqrt(1 / fan-in) and biases one.
         warm_start: Whether `fit` with a larger `budget`, on the same data, adds to the members that are there.
         store: A folder in which each member is safe as soon as it is trained; the same fit goes on there after a kill.
         random_state: A seed, or a random state; all randomness comes from it.
@@ -62,6 +64,7 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
         method: str = "sae",
         *,
         noise: str | float = "constant",
+        perturb_targets: bool = True,
         hidden: tuple[int, ...] = (50,),
         network: Network | Maker | None = None,
         budget: int = 1000,
@@ -93,6 +96,7 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
             verbose=verbose,
         )
         self.noise = noise
+        self.perturb_targets = perturb_targets
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803  # scikit-learn's name
         """Train the ensemble.
@@ -149,5 +153,8 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
             return networks.known_noise(network, targets)
         return networks.normal(network, targets, self.noise == "constant")
 
+    def _perturbs(self) -> bool:
+        return bool(self.perturb_targets) and self.method != "deep_ensemble"
+
     def _prior(self) -> Prior:
-        return self._as_prior(networks.default_prior(noise=self.noise == "constant"))
+        return self._as_prior(networks.default_prior(networks.GAIN, noise=self.noise == "constant"))
