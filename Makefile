@@ -14,7 +14,7 @@ test: $(VENV)/developed lint  ## everything that must hold, in a few minutes
 
 test-slow: $(VENV)/developed  ## what takes longer, and statistics and contracts again as users' programs are compiled
 	$(BIN)/python -m pytest -n 2 -m "slow or not slow" tests/statistics tests/contracts
-	$(BIN)/python -m pytest -n 2 -m slow tests/benchmarks tests/store tests/report tests/tabular tests/estimators tests/adapters tests/doors tests/test_site.py tests/test_howto_diagnostics.py tests/test_arviz.py tests/test_tracking.py
+	$(BIN)/python -m pytest -n 2 -m slow tests/benchmarks tests/reference tests/store tests/report tests/tabular tests/estimators tests/adapters tests/doors tests/test_site.py tests/test_howto_diagnostics.py tests/test_arviz.py tests/test_tracking.py
 
 lint: $(VENV)/developed
 	$(BIN)/ruff check .
@@ -60,6 +60,7 @@ docs-tables: $(VENV)/installed  ## the tables of the documentation, from the rec
 	$(BIN)/python docs/benchmark_page.py
 	$(BIN)/python docs/format_table.py
 	$(BIN)/python docs/speed_page.py
+	$(BIN)/python docs/comparison_page.py
 
 # One core each: XLA's threads bring nothing to so small a network. `make -j2 references` runs two at a time.
 REFERENCE_0 := --seed 0 --seed 1 --seed 2 --seed 3 --seed 4

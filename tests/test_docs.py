@@ -57,6 +57,12 @@ def test_the_energy_page_is_made_from_the_records():
     assert (ROOT / "docs" / "energy.md").read_text() == table.render(records)
 
 
+def test_the_comparison_is_made_from_its_records():
+    page = script("comparison_page")
+    assert len(page.load()) == 10
+    assert (ROOT / "docs" / "comparison.md").read_text() == page.render(page.load())
+
+
 def test_the_page_on_speed_is_made_from_its_record():
     assert (ROOT / "docs" / "speed.md").read_text() == script("speed_page").render()
 

@@ -56,8 +56,8 @@ def data(tmp_path, monkeypatch):
     ("task", "classes", "referenced"),
     [
         ("imdb", 2, True),
-        ("cifar10c", 10, False),
-        pytest.param("cifar10", 10, True, marks=pytest.mark.slow),  # a minute and more of compilation
+        pytest.param("cifar10c", 10, False, marks=pytest.mark.slow),  # half a minute of compilation
+        pytest.param("cifar10", 10, True, marks=pytest.mark.slow),  # a minute and more
     ],
 )
 def test_the_whole_path(task, classes, referenced, data, tmp_path, monkeypatch):

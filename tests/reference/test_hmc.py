@@ -125,6 +125,7 @@ def test_another_run_in_the_folder_is_refused(model, draws, folder):
         hamiltonian(jax.random.key(1), model.problem, SAMPLER, folder)
 
 
+@pytest.mark.slow
 def test_large_networks_get_a_diagonal_metric(model, draws, tmp_path, monkeypatch):
     monkeypatch.setattr(hmc, "DENSE", 1)
     short = Sampler(chains=2, descent=5, windows=(20, 100), draws=400, thin=1, leapfrogs=8, block=20)

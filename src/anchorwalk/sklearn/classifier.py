@@ -37,7 +37,7 @@ class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
         learning_rate: Of Adam at the start of a first training; 0.01, and 0.001 with `network`.
         step_size: Of the anchors' walk from member to member, in prior standard deviations.
         prior: An `anchorwalk.Prior`, or a number for one scale for all parameters. By default kernels have a scale of
-            sqrt(2 / fan-in) and biases one.
+            2 / sqrt(fan-in) and biases one.
         warm_start: Whether `fit` with a larger `budget`, on the same data, adds to the members that are there.
         store: A folder in which each member is safe as soon as it is trained; the same fit goes on there after a kill.
         random_state: A seed, or a random state; all randomness comes from it.

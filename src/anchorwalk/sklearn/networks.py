@@ -1,6 +1,5 @@
 """Networks of the estimators. Equal arguments give the same functions, and so the same compiled programs."""
 
-import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -13,7 +12,7 @@ from anchorwalk.prior import Prior, fan_in
 from anchorwalk.types import Array, Key, Params
 
 Maker = Callable[[int, int], Network]
-GAIN, CLASS_GAIN = 1.0, math.sqrt(2.0)
+GAIN, CLASS_GAIN = 1.0, 2.0
 """Prior scale of a kernel, times the root of its fan-in, for targets and for logits, which may grow far beyond one."""
 NOISE_START = -1.0
 """Where the noise's inverse-softplus starts, and its prior's mean: 0.3 standard deviations of the targets."""
