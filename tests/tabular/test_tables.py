@@ -285,7 +285,8 @@ def test_ctrl_c_and_a_kill_lose_nothing(files, tmp_path):
             if (tmp_path / "run").exists() and len(list((tmp_path / "run").glob("members-*"))) > before:
                 process.send_signal(sent)
                 break
-        assert process.wait(60) in (code, 0), process.stdout.read().decode()
+        said, _ = process.communicate(timeout=60)
+        assert process.returncode in (code, 0), said.decode()
     subprocess.run(command, env=environment, check=True, capture_output=True)
     straight = [*command[:-1], str(tmp_path / "straight")]
     subprocess.run(straight, env=environment, check=True, capture_output=True)
