@@ -56,10 +56,11 @@ def data(tmp_path, monkeypatch):
     ("task", "classes", "referenced"),
     [
         ("imdb", 2, True),
-        pytest.param("cifar10c", 10, False, marks=pytest.mark.slow),  # half a minute of compilation
-        pytest.param("cifar10", 10, True, marks=pytest.mark.slow),  # a minute and more
+        ("cifar10c", 10, False),
+        ("cifar10", 10, True),
     ],
 )
+@pytest.mark.slow  # up to a minute and more of compilation each
 def test_the_whole_path(task, classes, referenced, data, tmp_path, monkeypatch):
     monkeypatch.setitem(METHODS, "tiny", Anchored("tiny", two_epochs))
     case = open_case(task, Variant())

@@ -75,6 +75,7 @@ def test_equal_medians_are_not_bold():
     assert "**0.100**" not in text
 
 
+@pytest.mark.slow
 def test_effective_anchors_are_those_that_were_simulated():
     found = {row.task: row.effective for row in worth((10_000,))}
     # Simulated by other code, with an error of a few per cent.

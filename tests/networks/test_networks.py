@@ -211,7 +211,11 @@ def resnet_twin(params, x):
 
 
 @pytest.mark.parametrize(
-    ("network", "twin"), [(networks.alexnet(), alexnet_twin), (networks.resnet20(), resnet_twin)], ids=["alex", "res"]
+    ("network", "twin"),
+    [
+        pytest.param(networks.alexnet(), alexnet_twin, id="alex"),
+        pytest.param(networks.resnet20(), resnet_twin, id="res", marks=pytest.mark.slow),
+    ],
 )
 def test_deeper_networks_are_their_twins_and_every_parameter_counts(network, twin):
     start = network.init(jax.random.key(0))
