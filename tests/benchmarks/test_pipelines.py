@@ -53,12 +53,7 @@ def data(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("task", "classes", "referenced"),
-    [
-        ("imdb", 2, True),
-        ("cifar10c", 10, False),
-        ("cifar10", 10, True),
-    ],
+    ("task", "classes", "referenced"), [("imdb", 2, True), ("cifar10c", 10, False), ("cifar10", 10, True)]
 )
 @pytest.mark.slow  # up to a minute and more of compilation each
 def test_the_whole_path(task, classes, referenced, data, tmp_path, monkeypatch):

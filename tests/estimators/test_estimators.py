@@ -166,9 +166,8 @@ def test_a_time_instead_of_a_budget(monkeypatch):
 
     def counted(*arguments):
         nonlocal trained
-        before = trained
         posterior = base_sample(*arguments)
-        trained = before + len(posterior.infos) - len(previous)
+        trained += len(posterior.infos) - len(previous)
         previous[:] = posterior.infos
         return posterior
 
