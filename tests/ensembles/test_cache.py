@@ -5,6 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
+import numpy as np
+import pytest
+
+import anchorwalk as aw
+from anchorwalk.ensembles import cache
+from helpers import small_plan, small_problem
+
 CHILD = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -45,3 +53,45 @@ def test_what_cannot_be_kept_is_no_error(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("in the way")
     assert run(blocked / "programs")[0] == 0
+
+
+def trained(key=0):
+    posterior = aw.sample(jax.random.key(key), small_problem(), small_plan(), callbacks=[])
+    return np.stack([member.params["out"] for member in posterior])
+
+
+@pytest.mark.parametrize(("used", "forgotten"), [(50, 0), (51, 1)])
+def test_programs_are_forgotten_at_half_of_the_mappings(tmp_path, monkeypatch, used, forgotten):
+    (tmp_path / "maps").write_text("a mapping\n" * used)
+    (tmp_path / "most").write_text("100\n")
+    monkeypatch.setattr(cache, "MAPS", tmp_path / "maps")
+    monkeypatch.setattr(cache, "MOST_MAPS", tmp_path / "most")
+    cleared = []
+    monkeypatch.setattr(jax, "clear_caches", lambda: cleared.append(True))
+    trained()
+    assert len(cleared) == forgotten
+
+
+def test_a_run_is_the_same_after_programs_were_forgotten():
+    before = trained()
+    jax.clear_caches()
+    np.testing.assert_array_equal(trained(), before)
+
+
+def test_where_mappings_are_not_told_nothing_is_forgotten(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "MAPS", tmp_path / "none")
+    monkeypatch.setattr(jax, "clear_caches", lambda: pytest.fail("forgot programs without need"))
+    assert len(trained()) > 1
+
+
+@pytest.mark.skipif(not cache.MAPS.exists(), reason="Linux alone tells a process's mappings")
+def test_forgetting_gives_mappings_back():
+    def count():
+        return len(cache.MAPS.read_bytes().splitlines())
+
+    jax.clear_caches()
+    before = count()
+    trained()
+    with_programs = count()
+    jax.clear_caches()
+    assert with_programs - before > 2 * max(0, count() - before)

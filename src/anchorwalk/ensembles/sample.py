@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from anchorwalk import checks, tree
-from anchorwalk.ensembles.cache import keep_programs
+from anchorwalk.ensembles.cache import keep_programs, make_room
 from anchorwalk.ensembles.callbacks import Callback, Progress, Report, RunCallback
 from anchorwalk.ensembles.chain import HOLD_BACK, Options, Recipe, state_like
 from anchorwalk.ensembles.describe import DEFAULT_WALK, training_problem
@@ -88,6 +88,7 @@ def sample(
         checks.reject("perturb_targets", given, "a normal likelihood", "Set perturb_targets=False.")
     listeners = _check_callbacks(callbacks)
     keep_programs()
+    make_room()
     place = _open(store)
     here = _check_chains(chains, plan)
     runner = parse(runner, problem, plan.chains, place.header().get("runner"))
