@@ -14,7 +14,9 @@ if _TYPE_CHECKING:
     from anchorwalk.ensembles import (
         Description,
         Diagnosis,
+        Pilots,
         Plan,
+        Planned,
         Posterior,
         Progress,
         Report,
@@ -26,6 +28,7 @@ if _TYPE_CHECKING:
         describe,
         load,
         map_estimate,
+        plan_for,
         sample,
         sequential_anchored_ensemble,
     )
@@ -60,7 +63,9 @@ __all__ = [
     "MemberInfo",
     "MemoryStore",
     "Normal",
+    "Pilots",
     "Plan",
+    "Planned",
     "Poisson",
     "Posterior",
     "Prediction",
@@ -91,6 +96,7 @@ __all__ = [
     "load",
     "map_estimate",
     "networks",
+    "plan_for",
     "sample",
     "sequential_anchored_ensemble",
     "testing",
@@ -102,8 +108,8 @@ _MODULES = ("errors", "networks", "testing", "walks")
 _WHERE = {
     "adapters": "from_equinox from_flax from_haiku",
     "arviz": "to_arviz",
-    "ensembles": "Description Diagnosis Plan Posterior Progress Report Sequential Threaded Vectorized "
-    "anchored_ensemble deep_ensemble describe load map_estimate sample sequential_anchored_ensemble",
+    "ensembles": "Description Diagnosis Pilots Plan Planned Posterior Progress Report Sequential Threaded Vectorized "
+    "anchored_ensemble deep_ensemble describe load map_estimate plan_for sample sequential_anchored_ensemble",
     "errors": "Status",
     "likelihoods": "Bernoulli Categorical HeteroscedasticNormal Normal Poisson",
     "prediction": "Prediction",

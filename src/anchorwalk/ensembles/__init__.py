@@ -7,6 +7,7 @@ from anchorwalk.ensembles.describe import Description, describe
 from anchorwalk.ensembles.diagnose import Diagnosis
 from anchorwalk.ensembles.load import load
 from anchorwalk.ensembles.plan import Plan
+from anchorwalk.ensembles.plan_for import Pilots, Planned, plan_for
 from anchorwalk.ensembles.posterior import Posterior
 from anchorwalk.ensembles.runners import Runner, Sequential, Threaded, Vectorized
 from anchorwalk.ensembles.sample import sample
@@ -16,7 +17,9 @@ __all__ = [
     "Callback",
     "Description",
     "Diagnosis",
+    "Pilots",
     "Plan",
+    "Planned",
     "Posterior",
     "Progress",
     "Report",
@@ -29,6 +32,7 @@ __all__ = [
     "describe",
     "load",
     "map_estimate",
+    "plan_for",
     "sample",
     "sequential_anchored_ensemble",
 ]

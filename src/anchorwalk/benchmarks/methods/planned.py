@@ -1,0 +1,25 @@
+"""Anchored or sequential anchored ensembles as `plan_for` plans them, pilots paid from the budget."""
+
+from functools import lru_cache
+
+import jax
+
+from anchorwalk.benchmarks.methods.base import Anchored
+from anchorwalk.benchmarks.tasks import Case
+from anchorwalk.ensembles import Plan, Sequential, Vectorized, plan_for
+from anchorwalk.ensembles.plan_for import CHAINS
+from anchorwalk.types import Walk
+from anchorwalk.walks import GuidedWalk
+
+
+@lru_cache(maxsize=4)
+def choose(case: Case, budget: int) -> tuple[Plan, Walk]:
+    """The plan of pilots with the authors' optimisers and walk, the same for all runs of a case."""
+    settings, rows = case.settings, case.problem.n
+    walk = GuidedWalk(step_size=settings.relative_step)
+    runner = Sequential() if case.side_by_side == 1 else Vectorized(CHAINS)
+    trainings = (settings.training(which, 1, rows) for which in ("first", "then"))
+    return plan_for(jax.random.key(0), case.problem, budget, walk, *trainings, runner).plan, walk
+
+
+PLANNED = Anchored("planned", choose)

@@ -1,0 +1,305 @@
+"""A plan for a budget, from short trial trainings: where would the error come from, and what to spend on it?"""
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from anchorwalk import checks
+from anchorwalk.ensembles.describe import DEFAULT_WALK
+from anchorwalk.ensembles.plan import Plan
+from anchorwalk.ensembles.posterior import Posterior
+from anchorwalk.ensembles.runners import Runner
+from anchorwalk.ensembles.sample import sample
+from anchorwalk.errors import Status, TrainingFailed
+from anchorwalk.likelihoods import ClassLikelihood
+from anchorwalk.problem import Problem
+from anchorwalk.store import MemoryStore
+from anchorwalk.training import Adam, Training
+from anchorwalk.types import Key, Walk
+from anchorwalk.walks import check_walk, diagnostics
+
+HostArray = np.ndarray[Any, Any]
+FIRST_SHARE, FOLLOW_SHARE = 0.15, 0.05
+"""Of a budget: what pilots of first and of short trainings may spend."""
+CHAINS = 3
+"""Chains of each pilot."""
+FOLLOWS = {2: 3, 10: 1}
+"""Epochs of a short training, as in the paper's plans, and how many steps of the walk a pilot follows with it."""
+PROBES = 256
+"""Inputs at which predictions are compared."""
+FINISHED = 0.1
+"""Short trainings are tried where the longest pilot moved predictions by less than this share of the spread."""
+FIRST_SHARES = (0.95, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1)
+"""Of a chain's epochs: what its first training may get where later members follow it."""
+PILOT, PROBE = 2**32 - 3, 2**32 - 4
+"""Folded into the key for the pilots and for the choice of probes; no chain has these numbers."""
+
+
+class Pilots(NamedTuple):
+    """What the pilots found. Distances are root mean squares over inputs, in the unit of the predictions.
+
+    Attributes:
+        lengths: Epochs of the first trainings that were tried, each twice the one before.
+        losses: Mean anchored loss over the last epoch of each, in nats per row.
+        moved: How far predictions moved from each length to the next.
+        spread: Standard deviation of predictions between chains after the longest.
+        slips: By epochs of a short training: how far it takes predictions from those of the first member, alike in all
+            chains. A member that follows its anchor moves by nothing on average, as walks are stationary. Empty where
+            first trainings were too far from finished for short ones to be tried.
+        reach: By epochs of a short training: the share of `spread` squared that a chain can reach by walking.
+        epochs: Epochs that the pilots spent.
+    """
+
+    lengths: tuple[int, ...]
+    losses: tuple[float, ...]
+    moved: tuple[float, ...]
+    spread: float
+    slips: dict[int, float]
+    reach: dict[int, float]
+    epochs: int
+
+    def unfinished(self, epochs: float) -> float:
+        """How far predictions are from where they go, after a first training of so many epochs.
+
+        Beyond the pilots it is taken to fall with the root of the epochs, so that what is left at any length is
+        1 / (sqrt 2 - 1) times what the last doubling moved.
+        """
+        left = self.moved[-1] / (math.sqrt(2) - 1)
+        if epochs >= self.lengths[-1]:
+            return left * math.sqrt(self.lengths[-1] / epochs)
+        known = [left + sum(self.moved[place:]) for place in range(len(self.lengths))]
+        return float(np.interp(math.log(epochs), np.log(self.lengths), known))
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What `plan_for` returns; printed, it explains itself.
+
+    Attributes:
+        plan: To be passed to `sample`.
+        pilots: What it was chosen by.
+        explanation: The reasons, in words.
+    """
+
+    plan: Plan
+    pilots: Pilots
+    explanation: str
+
+    def __str__(self) -> str:
+        return self.explanation
+
+
+class _Candidate(NamedTuple):
+    chains: int
+    first: int
+    members: int
+    short: int
+
+
+def plan_for(
+    key: Key,
+    problem: Problem,
+    budget: int,
+    walk: Walk | None = None,
+    first: Training | None = None,
+    then: Training | None = None,
+    runner: str | Runner = "auto",
+) -> Planned:
+    """Chains, members and epochs for a budget, chosen by pilots that spend a fifth of it at most.
+
+    An ensemble misses the posterior in three ways: members stop before they are at their optima; later members fall
+    behind their walking anchors; chains and members are few. Pilots of three lengths show the first (how far
+    predictions move when a training is twice as long), pilots of short trainings the second, and the disagreement
+    of chains the third. The plan with the least sum of squares is taken. Predictions are compared at inputs whose
+    features come each from another training row, since that is where uncertainty is asked for; no test rows, and no
+    reference, are looked at.
+
+    Args:
+        key: `jax.random.key(...)`; decides the pilots. The run itself may use the same one.
+        problem: What to fit.
+        budget: Epochs over all chains, the pilots' included.
+        walk: How the anchors walk; `GuidedWalk(step_size=0.1)` unless given, as in `sample`.
+        first: Optimiser and batch size of the trainings from scratch; its epochs do not count. Unless given, Adam with
+            a rate that falls from 0.001 to a hundredth of it, and batches of 32.
+        then: The same for later trainings. By default as `first`.
+        runner: As in `sample`.
+
+    Raises:
+        InvalidInput: Arguments that do not fit together, or a budget too small for pilots.
+        TrainingFailed: A pilot that diverged.
+
+    Example:
+        >>> import anchorwalk as aw, jax, jax.numpy as jnp
+        >>> x = jnp.linspace(-1.0, 1.0, 32)
+        >>> problem = aw.Problem(lambda key: jnp.zeros(()), lambda w, x: w * x, aw.Normal(scale=0.5),
+        ...                      aw.Prior(scale=1.0), data=(x, 2 * x))
+        >>> how = aw.Training(aw.SGD(0.5), epochs=1, batch_size=32)
+        >>> planned = aw.plan_for(jax.random.key(0), problem, 1000, first=how)
+        >>> planned.pilots.epochs + planned.plan.epochs <= 1000
+        True
+        >>> posterior = aw.sample(jax.random.key(0), problem, planned.plan, callbacks=[])
+    """
+    checks.key("key", key)
+    budget = checks.count("budget", budget)
+    if not isinstance(problem, Problem):
+        checks.reject("problem", type(problem).__name__, "a Problem", "Pass Problem(init=, apply=, ...).")
+    walk = check_walk(DEFAULT_WALK if walk is None else walk)
+    first = Training(Adam(1e-3, end_rate=1e-5), 1, min(32, problem.n)) if first is None else first
+    then = first if then is None else then
+    Plan(1, 2, first, then)  # refuses what is no training
+    pilots = _fly(key, problem, budget, walk, first, then, runner)
+    best = _best(pilots, budget - pilots.epochs, walk)
+    later = replace(then, epochs=best.short) if best.members > 1 else None
+    plan = Plan(best.chains, best.members, replace(first, epochs=best.first), later)
+    return Planned(plan, pilots, _explain(pilots, plan, budget))
+
+
+def _fly(
+    key: Key, problem: Problem, budget: int, walk: Walk, first: Training, then: Training, runner: str | Runner
+) -> Pilots:
+    """Run the pilots: three lengths of first trainings, and short ones where the first are finished."""
+    shortest = int(FIRST_SHARE * budget / (7 * CHAINS))
+    if shortest < 1:
+        smallest = math.ceil(7 * CHAINS / FIRST_SHARE)
+        remedy = f"Set budget={smallest} or more, or write a plan yourself: Plan.from_budget(budget, first=, then=)."
+        checks.reject("budget", f"{budget} epochs", f"at least {smallest}, for pilots to be a small part of it", remedy)
+    lengths = (shortest, 2 * shortest, 4 * shortest)
+    own, probes = jax.random.fold_in(key, PILOT), _probes(jax.random.fold_in(key, PROBE), problem)
+    first, then = replace(first, evaluate=False), replace(then, evaluate=False)
+    found, losses = [], []
+    for epochs in lengths:
+        store = MemoryStore()
+        longest = sample(own, problem, Plan(CHAINS, 1, replace(first, epochs=epochs)), walk, runner, store, [])
+        found.append(_predictions(longest, problem, probes, 0))
+        losses.append(float(np.mean([np.asarray(member.losses)[-1] for member in longest])))
+    moved = tuple(math.sqrt(_mean_square(after - before)) for before, after in itertools.pairwise(found))
+    spread = _mean_square(found[-1] - found[-1].mean(axis=0)) * CHAINS / (CHAINS - 1)
+    cost, slips, reach = CHAINS * sum(lengths), {}, {}
+    for epochs, steps in FOLLOWS.items() if moved[-1] <= FINISHED * math.sqrt(spread) else ():
+        if CHAINS * epochs * steps > FOLLOW_SHARE * budget:
+            break
+        copied = MemoryStore()
+        store.copy_to(copied)
+        plan = Plan(CHAINS, 1 + steps, replace(first, epochs=lengths[-1]), replace(then, epochs=epochs))
+        posterior = sample(own, problem, plan, walk, runner, copied, [])
+        cost += CHAINS * epochs * steps
+        away = _predictions(posterior, problem, probes, steps) - found[-1]
+        slips[epochs] = _alike(away)
+        # Predictions are taken as linear in the anchor: those of unrelated anchors differ by as much more as they do.
+        own_way = max(0.0, _mean_square(away) - slips[epochs] ** 2)
+        reach[epochs] = min(1.0, own_way / (2 * _anchors_moved(walk, steps)) / spread)
+    return Pilots(lengths, tuple(losses), moved, math.sqrt(spread), slips, reach, cost)
+
+
+def _probes(key: Key, problem: Problem) -> Any:
+    """Inputs in which each feature comes from a training row of its own: the data do not fix predictions there."""
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).tolist())
+
+    def mix(leaf: Any) -> HostArray:
+        flat = np.asarray(leaf).reshape(len(leaf), -1)
+        sources = rng.integers(0, len(flat), (PROBES, flat.shape[1]))
+        return np.take_along_axis(flat, sources, axis=0).reshape(PROBES, *leaf.shape[1:])
+
+    return jax.tree.map(mix, problem.data.x)
+
+
+def _predictions(posterior: Posterior, problem: Problem, probes: Any, index: int) -> HostArray:
+    """Of each chain's member at `index`: means, and standard deviations where targets are numbers; chains first."""
+    infos = [info for info in posterior.infos if info.index == index]
+    if any(info.status != Status.OK for info in infos):
+        raise TrainingFailed(
+            "a pilot's short training did not stay finite. "
+            "Lower the optimiser's rate, scale the inputs, or widen the noise."
+        )
+    found = []
+    likelihood = problem.likelihood
+    for _, outputs in posterior.passes("plan_for", infos, probes, None).outputs():
+        parts = [np.asarray(likelihood.mean(outputs))]
+        if not isinstance(likelihood, ClassLikelihood):
+            parts.append(np.sqrt(np.asarray(likelihood.variance(outputs))))
+        found.append(np.concatenate([part.reshape(PROBES, -1) for part in parts], axis=1))
+    return np.stack(found).astype(np.float64)
+
+
+def _mean_square(values: HostArray) -> float:
+    """Over chains and probes, summed over what is predicted for a probe."""
+    return float((values**2).sum(axis=-1).mean())
+
+
+def _alike(moves: HostArray) -> float:
+    """The size of what chains have in common: products of different chains only, so that their own moves fall out."""
+    total = float((moves.sum(axis=0) ** 2).sum(axis=-1).mean()) - CHAINS * _mean_square(moves)
+    return math.sqrt(max(0.0, total / (CHAINS * (CHAINS - 1))))
+
+
+def _anchors_moved(walk: Walk, steps: int) -> float:
+    """One minus the anchors' correlation after so many steps, from a simulated walk of many parameters."""
+    key = jax.random.key(0)
+    state = start = walk.init(key, np.zeros(diagnostics.PARAMETERS, np.float32))
+    for step in range(steps):
+        state, _ = walk.step(jax.random.fold_in(key, step + 1), state)
+    return float(np.mean((np.asarray(state.position) - np.asarray(start.position)) ** 2)) / 2
+
+
+def _best(pilots: Pilots, budget: int, walk: Walk) -> _Candidate:
+    """The candidate with the least expected square of the error."""
+    candidates = list(_candidates(pilots, budget))
+    sizes = [2**k for k in range(max(one.members for one in candidates).bit_length() + 1)]
+    worth = [max(1.0, diagnostics.summarize(walk, size).effective_anchors) for size in sizes]
+
+    def error(one: _Candidate) -> float:
+        anchors = float(np.exp(np.interp(math.log(one.members), np.log(sizes), np.log(worth))))
+        bias = pilots.unfinished(one.first)
+        if one.members == 1:
+            return bias**2 + pilots.spread**2 / one.chains
+        bias += pilots.slips[one.short] * (one.members - 1) / one.members
+        return bias**2 + pilots.spread**2 / (one.chains * (1 + pilots.reach[one.short] * (anchors - 1)))
+
+    return min(candidates, key=error)
+
+
+def _candidates(pilots: Pilots, budget: int) -> Iterator[_Candidate]:
+    for chains in range(1, budget // pilots.lengths[0] + 1):
+        each = budget // chains
+        yield _Candidate(chains, each, 1, 0)
+        for short, share in itertools.product(pilots.slips, FIRST_SHARES):
+            first = int(share * each)
+            members = 1 + (each - first) // short
+            if first >= pilots.lengths[0] and members > 1:  # shorter than any pilot: nothing is known of it
+                yield _Candidate(chains, first, members, short)
+
+
+def _explain(pilots: Pilots, plan: Plan, budget: int) -> str:
+    shorter, longest = pilots.lengths[-2:]
+    fell = pilots.losses[-2] - pilots.losses[-1]
+    lines = [
+        f"{budget:,} epochs: {pilots.epochs:,} for pilots, {plan.epochs:,} for the plan.",
+        f"First trainings get {plan.first.epochs:,} epochs: from {shorter:,} to {longest:,} epochs predictions still "
+        f"moved by {pilots.moved[-1]:.2g} and the anchored loss fell by {fell:.2g} nats a row; after "
+        f"{plan.first.epochs:,} they should be within {pilots.unfinished(plan.first.epochs):.2g} of where they go.",
+    ]
+    slips = " and ".join(f"{slip:.2g} after {epochs} epochs" for epochs, slip in pilots.slips.items())
+    if plan.members > 1:
+        assert plan.then is not None
+        lines.append(
+            f"After that {plan.then.epochs} epochs follow the anchors (off by {slips}): {plan.members:,} members "
+            "a chain."
+        )
+    elif slips:
+        lines.append(f"One member a chain: short trainings do not follow the anchors well enough (off by {slips}).")
+    else:
+        lines.append(
+            "One member a chain: first trainings are so far from finished that short ones would lose what they have "
+            "reached."
+        )
+    number = "One chain" if plan.chains == 1 else f"{plan.chains:,} chains"
+    lines.append(
+        f"{number}, because they differ by {pilots.spread:.2g} where the data do not fix predictions, and more of them "
+        "would shorten their trainings."
+    )
+    return "\n".join(lines)

@@ -1,0 +1,222 @@
+"""`plan_for` on problems whose answer is known: one weight, full batches, plain descent.
+
+Each epoch takes the weight from where it is towards its anchored optimum by the same factor, so that what pilots of any
+length see is known to the digit, and so is the error of any plan.
+"""
+
+from importlib import import_module
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import anchorwalk as aw
+from anchorwalk.errors import InvalidInput
+from anchorwalk.walks import diagnostics
+
+module = import_module("anchorwalk.ensembles.plan_for")  # the package has the function under this name
+ROWS, NOISE = 16, 0.5
+X = np.linspace(0.5, 1.5, ROWS, dtype=np.float32)
+Y = 2 * X
+CURVATURE = float(np.mean(X**2) / NOISE**2 + 1 / ROWS)
+"""Of the loss, which is divided by the rows; the prior has a standard deviation of 1."""
+KEY = jax.random.key(0)
+
+
+def start(key):
+    return jnp.zeros(())
+
+
+def line(w, x):
+    return w * x
+
+
+def problem():
+    return aw.Problem(start, line, aw.Normal(scale=NOISE), aw.Prior(scale=1.0), data=(X, Y))
+
+
+def descent(left):
+    """An epoch that leaves a share of the way to the optimum."""
+    return aw.Training(aw.SGD((1 - left) / CURVATURE), epochs=1, batch_size=ROWS)
+
+
+FAST, SLOW = descent(0.1), descent(0.98)
+
+
+def optimum(anchor):
+    return (np.mean(X * Y) / NOISE**2 + anchor / ROWS) / CURVATURE
+
+
+def test_pilots_see_what_descent_is_known_to_do():
+    budget, left = 1000, 0.98
+    pilots = aw.plan_for(KEY, problem(), budget, first=SLOW).pilots
+    a, b, c = pilots.lengths
+    assert (b, c) == (2 * a, 4 * a)
+    # Weights start at zero, so that after L epochs (1 - left ** L) of the way is gone, in every chain.
+    assert pilots.moved[1] / pilots.moved[0] == pytest.approx((left**b - left**c) / (left**a - left**b), rel=1e-4)
+    # Optima differ by what the prior adds to them; probes are training inputs here, there being one feature.
+    own = jax.random.fold_in(KEY, module.PILOT)
+    plan = aw.Plan(module.CHAINS, 1, aw.Training(aw.SGD(1 / CURVATURE), epochs=1, batch_size=ROWS))
+    optima = np.array([float(member.params) for member in aw.sample(own, problem(), plan, callbacks=[])])
+    assert optima.mean() == pytest.approx(optimum(0), abs=4 / (ROWS * CURVATURE))
+    width = np.sqrt(np.mean(module._probes(jax.random.fold_in(KEY, module.PROBE), problem()) ** 2))
+    assert pilots.spread == pytest.approx(width * optima.std(ddof=1) * (1 - left**c), rel=1e-3)
+
+
+@pytest.mark.parametrize("budget", [140, 200, 1000, 3001])
+@pytest.mark.parametrize("how", [FAST, SLOW], ids=["fast", "slow"])
+def test_pilots_and_plan_are_paid_from_the_budget(budget, how):
+    planned = aw.plan_for(KEY, problem(), budget, first=how)
+    total = planned.pilots.epochs + planned.plan.epochs
+    assert total <= budget
+    assert total > budget - planned.plan.chains * max(2, planned.plan.then.epochs if planned.plan.then else 1)
+    assert planned.pilots.epochs <= (module.FIRST_SHARE + module.FOLLOW_SHARE) * budget
+
+
+def test_slow_trainings_get_more_epochs_and_fewer_chains():
+    fast, slow = (aw.plan_for(KEY, problem(), 1000, first=how).plan for how in (FAST, SLOW))
+    assert slow.first.epochs > 4 * fast.first.epochs
+    assert slow.chains < fast.chains
+    assert slow.members == 1  # nothing that short trainings could follow
+
+
+def test_first_trainings_grow_with_the_budget_where_they_are_far_from_finished():
+    lengths = [aw.plan_for(KEY, problem(), budget, first=descent(0.999)).plan.first.epochs for budget in (200, 2000)]
+    assert lengths[1] > 3 * lengths[0]
+
+
+def test_later_members_are_planned_where_they_are_worth_their_epochs():
+    """Independent anchors, and two epochs that reach the optimum: a later member is worth a training from scratch."""
+    weights, rows = 40, 400
+    x = np.random.default_rng(0).normal(size=(rows, weights)).astype(np.float32)
+    wide = aw.Problem(
+        lambda key: jnp.zeros(weights),
+        lambda w, x: x @ w,
+        aw.Normal(scale=20.0),  # rows together tell about as much as the prior: 400 / 20 ** 2 = 1
+        aw.Prior(scale=1.0),
+        data=(x, x.sum(axis=1)),
+    )
+    # Curvatures are those of x.T @ x / rows / 400, all near 1 / 400, and the prior's 1 / 400: this rate leaves little.
+    how = aw.Training(aw.SGD(200.0), epochs=1, batch_size=rows)
+    planned = aw.plan_for(KEY, wide, 1000, aw.Independent(), first=how)
+    assert planned.plan.then is not None, planned
+    assert planned.plan.then.epochs == 2
+    assert planned.plan.total > 0.8 * planned.plan.epochs / 2
+    assert "2 epochs follow the anchors" in str(planned)
+
+
+@pytest.mark.parametrize("left", [1 - 1e-9, -1.5], ids=["stand still", "are thrown off"])
+def test_no_later_members_where_short_trainings(left):
+    plan = aw.plan_for(KEY, problem(), 1000, aw.Independent(), first=FAST, then=descent(left)).plan
+    assert plan.members == 1
+
+
+def error(chains, epochs, left):
+    """Mean squared error of the weight's mean over an anchored ensemble, and nothing else is to be known of it."""
+    bias = optimum(0) * left**epochs
+    return bias**2 + (1 - left**epochs) ** 2 / (ROWS * CURVATURE) ** 2 / chains
+
+
+@pytest.mark.parametrize("left", [0.1, 0.9, 0.98, 0.995])
+def test_members_of_the_plan_are_finished(left):
+    """What is left of an exponential descent falls faster than the rule takes for granted (by its root):
+    it trains longer than it need, and pays by fewer chains, at worst as many as one, never by unfinished members."""
+    plan = aw.plan_for(KEY, problem(), 2000, first=descent(left)).plan
+    assert left**plan.first.epochs < 0.05
+    assert error(plan.chains, plan.first.epochs, left) < 1.01 * error(1, 10_000, left)
+
+
+def test_the_plan_is_nearly_the_best_where_pilots_see_the_end():
+    plan = aw.plan_for(KEY, problem(), 2000, first=FAST).plan
+    # No plan has first trainings shorter than the shortest pilot: nothing is known of them.
+    best = min(error(2000 // epochs, epochs, 0.1) for epochs in range(plan.first.epochs, 2001))
+    assert error(plan.chains, plan.first.epochs, 0.1) < 1.3 * best  # a fifth of the budget went into pilots
+
+
+def test_probes_have_each_features_own_values_and_kind():
+    rng = np.random.default_rng(0)
+    x = {
+        "numbers": rng.normal(size=(50, 2, 2)).astype(np.float32),
+        "words": rng.integers(0, 9, (50, 3)).astype(np.int32),
+    }
+    many = aw.Problem(
+        lambda key: jnp.zeros(4),
+        lambda w, x: x["numbers"].reshape(-1, 4) @ w + x["words"].sum(axis=1),
+        aw.Normal(scale=1.0),
+        aw.Prior(scale=1.0),
+        data=(x, rng.normal(size=50)),
+    )
+    probes = module._probes(KEY, many)
+    for name, given in x.items():
+        found = probes[name].reshape(module.PROBES, -1)
+        assert probes[name].dtype == given.dtype
+        for feature, values in zip(found.T, given.reshape(50, -1).T, strict=True):
+            assert np.isin(feature, values).all()
+            assert len(np.unique(feature)) > len(np.unique(values)) / 2
+    joint = {tuple(row) for row in x["numbers"].reshape(50, -1)}
+    assert sum(tuple(row) in joint for row in probes["numbers"].reshape(module.PROBES, -1)) < 3
+
+
+def test_classes_are_compared_by_their_probabilities():
+    labels = (X > 1).astype(int)
+    classes = aw.Problem(
+        lambda key: jnp.zeros(2), lambda w, x: x[:, None] * w, aw.Categorical(), aw.Prior(scale=1.0), data=(X, labels)
+    )
+    pilots = aw.plan_for(KEY, classes, 200, first=aw.Training(aw.SGD(0.1), epochs=1, batch_size=ROWS)).pilots
+    assert 0 < pilots.spread < 1  # logits would differ by more
+    assert all(0 < moved < 1 for moved in pilots.moved)
+
+
+def test_what_chains_have_in_common_is_found_among_what_they_do_not():
+    """Moves of a common part 3 and of own parts of standard deviation 4: their rms is 5, and 3 is to be found."""
+    rng = np.random.default_rng(0)
+    probes = 200_000
+    moves = 3 + 4 * rng.normal(size=(module.CHAINS, probes, 1))
+    # Each product of two chains has variance 2 * 9 * 16 + 16 ** 2, and there are CHAINS pairs times probes of them.
+    deviation = np.sqrt((2 * 9 * 16 + 16**2) / (module.CHAINS * probes))
+    assert module._alike(moves) ** 2 == pytest.approx(9, abs=5 * deviation)
+    assert module._mean_square(moves) == pytest.approx(25, rel=0.02)
+
+
+def test_the_walk_decides_what_later_members_are_worth():
+    moved = module._anchors_moved(aw.Independent(), 1)
+    assert moved == pytest.approx(1, abs=5 * np.sqrt(2 / diagnostics.PARAMETERS))
+    # x' = cos(a) x + sin(a) p: correlation cos(a) after a step.
+    turned = module._anchors_moved(aw.Rotation(step_size=0.3, refresh=0.0), 1)
+    assert turned == pytest.approx(1 - np.cos(0.3), rel=0.05)
+
+
+def test_the_same_key_gives_the_same_plan_and_it_explains_itself():
+    one, two = (aw.plan_for(KEY, problem(), 500, first=SLOW) for _ in range(2))
+    assert one == two
+    text = str(one)
+    assert f"{one.pilots.epochs:,} for pilots" in text
+    assert f"First trainings get {one.plan.first.epochs:,} epochs" in text
+    assert "One member a chain" in text
+    assert f"{one.plan.chains:,} chains" in text or "One chain" in text
+
+
+def test_defaults_run():
+    planned = aw.plan_for(KEY, problem(), 140)
+    assert planned.plan.first.batch_size == ROWS  # 32 rows are not there
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"budget": 139}, ["139 epochs", "at least 140", "Plan.from_budget"]),
+        ({"budget": 2.5}, ["budget"]),
+        ({"problem": "data.csv"}, ["a Problem"]),
+        ({"first": aw.Adam(1e-3)}, ["Training"]),
+        ({"walk": 0.1}, ["walk"]),
+        ({"key": 0}, ["key"]),
+    ],
+    ids=["small", "half", "problem", "training", "walk", "key"],
+)
+def test_what_is_wrong_is_said_before_any_pilot(change, words, monkeypatch):
+    monkeypatch.setattr(module, "sample", lambda *_: pytest.fail("a pilot was run"))
+    given = {"key": KEY, "problem": problem(), "budget": 200, "first": FAST, **change}
+    with pytest.raises(InvalidInput) as caught:
+        aw.plan_for(**given)
+    assert all(word in str(caught.value) for word in words)
