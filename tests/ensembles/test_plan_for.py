@@ -4,18 +4,16 @@ Each epoch takes the weight from where it is towards its anchored optimum by the
 length see is known to the digit, and so is the error of any plan.
 """
 
-from importlib import import_module
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import anchorwalk as aw
+from anchorwalk.ensembles import pilots as module
 from anchorwalk.errors import InvalidInput
 from anchorwalk.walks import diagnostics
 
-module = import_module("anchorwalk.ensembles.plan_for")  # the package has the function under this name
 ROWS, NOISE = 16, 0.5
 X = np.linspace(0.5, 1.5, ROWS, dtype=np.float32)
 Y = 2 * X
@@ -60,7 +58,7 @@ def test_pilots_see_what_descent_is_known_to_do():
     plan = aw.Plan(module.CHAINS, 1, aw.Training(aw.SGD(1 / CURVATURE), epochs=1, batch_size=ROWS))
     optima = np.array([float(member.params) for member in aw.sample(own, problem(), plan, callbacks=[])])
     assert optima.mean() == pytest.approx(optimum(0), abs=4 / (ROWS * CURVATURE))
-    width = np.sqrt(np.mean(module._probes(jax.random.fold_in(KEY, module.PROBE), problem()) ** 2))
+    width = np.sqrt(np.mean(module._probes(jax.random.fold_in(KEY, module.PROBE), problem())[1] ** 2))
     assert pilots.spread == pytest.approx(width * optima.std(ddof=1) * (1 - left**c), rel=1e-3)
 
 
@@ -147,13 +145,14 @@ def test_probes_have_each_features_own_values_and_kind():
         aw.Prior(scale=1.0),
         data=(x, rng.normal(size=50)),
     )
-    probes = module._probes(KEY, many)
+    seen, probes = module._probes(KEY, many)
     for name, given in x.items():
         found = probes[name].reshape(module.PROBES, -1)
         assert probes[name].dtype == given.dtype
         for feature, values in zip(found.T, given.reshape(50, -1).T, strict=True):
             assert np.isin(feature, values).all()
             assert len(np.unique(feature)) > len(np.unique(values)) / 2
+    assert {tuple(row) for row in seen["words"]} <= {tuple(row) for row in x["words"]}
     joint = {tuple(row) for row in x["numbers"].reshape(50, -1)}
     assert sum(tuple(row) in joint for row in probes["numbers"].reshape(module.PROBES, -1)) < 3
 

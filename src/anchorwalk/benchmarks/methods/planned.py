@@ -7,7 +7,7 @@ import jax
 from anchorwalk.benchmarks.methods.base import Anchored
 from anchorwalk.benchmarks.tasks import Case
 from anchorwalk.ensembles import Plan, Sequential, Vectorized, plan_for
-from anchorwalk.ensembles.plan_for import CHAINS
+from anchorwalk.ensembles.pilots import CHAINS
 from anchorwalk.types import Walk
 from anchorwalk.walks import GuidedWalk
 
@@ -18,8 +18,8 @@ def choose(case: Case, budget: int) -> tuple[Plan, Walk]:
     settings, rows = case.settings, case.problem.n
     walk = GuidedWalk(step_size=settings.relative_step)
     runner = Sequential() if case.side_by_side == 1 else Vectorized(CHAINS)
-    trainings = (settings.training(which, 1, rows) for which in ("first", "then"))
-    return plan_for(jax.random.key(0), case.problem, budget, walk, *trainings, runner).plan, walk
+    first, then = settings.training("first", 1, rows), settings.training("then", 1, rows)
+    return plan_for(jax.random.key(0), case.problem, budget, walk, first, then, runner).plan, walk
 
 
 PLANNED = Anchored("planned", choose)

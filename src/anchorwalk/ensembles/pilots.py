@@ -31,7 +31,7 @@ CHAINS = 3
 FOLLOWS = {2: 3, 10: 1}
 """Epochs of a short training, as in the paper's plans, and how many steps of the walk a pilot follows with it."""
 PROBES = 256
-"""Inputs at which predictions are compared."""
+"""Inputs of each kind at which predictions are compared."""
 FINISHED = 0.1
 """Short trainings are tried where the longest pilot moved predictions by less than this share of the spread."""
 FIRST_SHARES = (0.95, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1)
@@ -46,11 +46,11 @@ class Pilots(NamedTuple):
     Attributes:
         lengths: Epochs of the first trainings that were tried, each twice the one before.
         losses: Mean anchored loss over the last epoch of each, in nats per row.
-        moved: How far predictions moved from each length to the next.
-        spread: Standard deviation of predictions between chains after the longest.
-        slips: By epochs of a short training: how far it takes predictions from those of the first member, alike in all
-            chains. A member that follows its anchor moves by nothing on average, as walks are stationary. Empty where
-            first trainings were too far from finished for short ones to be tried.
+        moved: How far predictions at training inputs moved from each length to the next.
+        spread: Standard deviation of predictions between chains, at inputs that the data do not fix.
+        slips: By epochs of a short training: how far it takes predictions at training inputs from those of the first
+            member, alike in all chains. A member that follows its anchor moves by nothing on average, as walks are
+            stationary. Empty where first trainings were too far from finished for short ones to be tried.
         reach: By epochs of a short training: the share of `spread` squared that a chain can reach by walking.
         epochs: Epochs that the pilots spent.
     """
@@ -113,10 +113,10 @@ def plan_for(
     """Chains, members and epochs for a budget, chosen by pilots that spend a fifth of it at most.
 
     An ensemble misses the posterior in three ways: members stop before they are at their optima; later members fall
-    behind their walking anchors; chains and members are few. Pilots of three lengths show the first (how far
-    predictions move when a training is twice as long), pilots of short trainings the second, and the disagreement
-    of chains the third. The plan with the least sum of squares is taken. Predictions are compared at inputs whose
-    features come each from another training row, since that is where uncertainty is asked for; no test rows, and no
+    behind their walking anchors; chains and members are few. Pilots of three lengths show the first: how far
+    predictions at training inputs move when a training is twice as long. Pilots of short trainings show the second. The
+    third is how much chains disagree where the data do not fix predictions: at inputs whose features come each from
+    another training row. The plan with the least expected square of the error is taken. No test rows, and no
     reference, are looked at.
 
     Args:
@@ -169,16 +169,17 @@ def _fly(
         remedy = f"Set budget={smallest} or more, or write a plan yourself: Plan.from_budget(budget, first=, then=)."
         checks.reject("budget", f"{budget} epochs", f"at least {smallest}, for pilots to be a small part of it", remedy)
     lengths = (shortest, 2 * shortest, 4 * shortest)
-    own, probes = jax.random.fold_in(key, PILOT), _probes(jax.random.fold_in(key, PROBE), problem)
+    own, (seen, mixed) = jax.random.fold_in(key, PILOT), _probes(jax.random.fold_in(key, PROBE), problem)
     first, then = replace(first, evaluate=False), replace(then, evaluate=False)
     found, losses = [], []
     for epochs in lengths:
         store = MemoryStore()
         longest = sample(own, problem, Plan(CHAINS, 1, replace(first, epochs=epochs)), walk, runner, store, [])
-        found.append(_predictions(longest, problem, probes, 0))
+        found.append(_predictions(longest, problem, seen, 0))
         losses.append(float(np.mean([np.asarray(member.losses)[-1] for member in longest])))
     moved = tuple(math.sqrt(_mean_square(after - before)) for before, after in itertools.pairwise(found))
-    spread = _mean_square(found[-1] - found[-1].mean(axis=0)) * CHAINS / (CHAINS - 1)
+    there = _predictions(longest, problem, mixed, 0)
+    spread = _mean_square(there - there.mean(axis=0)) * CHAINS / (CHAINS - 1)
     cost, slips, reach = CHAINS * sum(lengths), {}, {}
     for epochs, steps in FOLLOWS.items() if moved[-1] <= FINISHED * math.sqrt(spread) else ():
         if CHAINS * epochs * steps > FOLLOW_SHARE * budget:
@@ -188,24 +189,26 @@ def _fly(
         plan = Plan(CHAINS, 1 + steps, replace(first, epochs=lengths[-1]), replace(then, epochs=epochs))
         posterior = sample(own, problem, plan, walk, runner, copied, [])
         cost += CHAINS * epochs * steps
-        away = _predictions(posterior, problem, probes, steps) - found[-1]
-        slips[epochs] = _alike(away)
+        slips[epochs] = _alike(_predictions(posterior, problem, seen, steps) - found[-1])
+        away = _predictions(posterior, problem, mixed, steps) - there
         # Predictions are taken as linear in the anchor: those of unrelated anchors differ by as much more as they do.
-        own_way = max(0.0, _mean_square(away) - slips[epochs] ** 2)
+        own_way = max(0.0, _mean_square(away) - _alike(away) ** 2)
         reach[epochs] = min(1.0, own_way / (2 * _anchors_moved(walk, steps)) / spread)
     return Pilots(lengths, tuple(losses), moved, math.sqrt(spread), slips, reach, cost)
 
 
-def _probes(key: Key, problem: Problem) -> Any:
-    """Inputs in which each feature comes from a training row of its own: the data do not fix predictions there."""
+def _probes(key: Key, problem: Problem) -> tuple[Any, Any]:
+    """Training inputs, and inputs in which each feature comes from a training row of its own."""
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).tolist())
+    rows = rng.integers(0, problem.n, PROBES)
 
-    def mix(leaf: Any) -> HostArray:
-        flat = np.asarray(leaf).reshape(len(leaf), -1)
+    def mix(leaf: HostArray) -> HostArray:
+        flat = leaf.reshape(len(leaf), -1)
         sources = rng.integers(0, len(flat), (PROBES, flat.shape[1]))
         return np.take_along_axis(flat, sources, axis=0).reshape(PROBES, *leaf.shape[1:])
 
-    return jax.tree.map(mix, problem.data.x)
+    x = jax.tree.map(np.asarray, problem.data.x)
+    return jax.tree.map(lambda leaf: leaf[rows], x), jax.tree.map(mix, x)
 
 
 def _predictions(posterior: Posterior, problem: Problem, probes: Any, index: int) -> HostArray:
