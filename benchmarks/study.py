@@ -1,11 +1,13 @@
 """What the walk and moved targets change on uci_gap: `make study` writes results/study-uci_gap-split*.json.
 
-The paper's plans of SAE with other walks and steps than the authors', at every budget; and AE and SAE with targets
-moved by draws of the noise. A cell that is recorded is not run again.
+The paper's plans of SAE with other walks and steps than the authors', at every budget; AE and SAE with targets
+moved by draws of the noise; and, for a few runs of AE, SAE and the planned ensemble, how far members are from their
+optima and how predictions vary within and between chains. A cell that is recorded is not run again.
 """
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -21,6 +23,8 @@ RUNS = 20
 STEPS = (0.05, 0.1, 0.2, 0.5)
 WALKS = {"guided": aw.GuidedWalk, "autoregressive": aw.Autoregressive, "rotation": aw.Rotation}
 KEPT = ("w1", "w2", "spread", "nll", "crps", "coverage_90")
+INSIDE = ("loss_first", "loss_later", "gradient_first", "gradient_later", "spread_within", "spread_between")
+INSIDE_RUNS = 5
 
 
 def with_walk(walk):
@@ -51,6 +55,25 @@ def cell(case, method, budget, runs):
     return found
 
 
+def evaluated(choose):
+    """The same plan, with the loss and its gradient on all the data after each training."""
+
+    def chosen(case, budget):
+        plan, walk = choose(case, budget)
+        then = plan.then and replace(plan.then, evaluate=True)
+        return replace(plan, first=replace(plan.first, evaluate=True), then=then), walk
+
+    return chosen
+
+
+def inside(case, name, budget):
+    """What is seen in a few runs: the anchored loss and gradient, and the variation of predicted means."""
+    method = Anchored(name, evaluated(METHODS[name].choose))
+    keys = [jax.random.fold_in(jax.random.key(0), run) for run in range(INSIDE_RUNS)]
+    found = [posterior.diagnose(case.x_test) for posterior in method.run(keys, case, budget, None, True)]
+    return [{part: float(f"{getattr(one, part):.6g}") for part in INSIDE} for one in found]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--split", type=int, nargs="*", default=REFERENCED)
@@ -73,6 +96,12 @@ def main():
                 records.save(path, record)
                 w1 = sorted(one["w1"] for one in record["cells"][place])
                 print(split, place, "median w1", round(w1[len(w1) // 2], 4), flush=True)
+            for name in ("ae", "sae", "planned"):
+                seen = record.setdefault("inside", {})
+                if f"{name}, {budget}" not in seen:
+                    seen[f"{name}, {budget}"] = inside(case, name, budget)
+                    records.save(path, record)
+                    print(split, name, budget, "looked inside", flush=True)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from anchorwalk.reference import packaged
 
 ROOT = Path(__file__).parent.parent
 BUDGETS = (200, 500, 1000, 10_000)
-DERMAMNIST = ("dermamnist", 200, {}, "argmin")
+METHODS = {"ae": "AE", "sae": "SAE", "planned": "planned"}
 
 
 def load(name):
@@ -65,7 +65,7 @@ def truth_table(found):
     lines.append("|---|---|---|---|---|---|---|---|---|---|")
     for split in REFERENCED:
         for budget in BUDGETS:
-            for method in ("ae", "sae"):
+            for method, title in METHODS.items():
                 scores = ("w1", "spread", "nll", "rmse", "crps", "coverage_90")
                 cells = {s: values(found, "uci_gap", {"split": split}, method, budget, s) for s in scores}
                 if not cells["w1"]:
@@ -73,7 +73,7 @@ def truth_table(found):
                 medians = {s: statistics.median(cell) for s, cell in cells.items()}
                 numbers = [f"{medians[s]:.3f}" for s in ("w1", "spread", "nll", "rmse", "crps")]
                 covered = f"{medians['coverage_90']:.0%}"
-                row = [f"{split}", f"{budget:,}", method.upper(), f"{len(cells['w1'])}", *numbers, covered]
+                row = [f"{split}", f"{budget:,}", title, f"{len(cells['w1'])}", *numbers, covered]
                 lines.append(f"| {' | '.join(row)} |")
     return "\n".join(lines)
 
@@ -119,15 +119,18 @@ def timing():
 
 
 def dermamnist_table(found):
-    lines = ["| method | members | agreement | TV | accuracy | NLL | ECE | mean top probability |"]
-    lines.append("|---|---|---|---|---|---|---|---|")
-    for record in found:
-        if (record["task"], record["budget"], record["variant"], record["protocol"]) == (*DERMAMNIST,):
-            s = record["scores"]
-            names = ("agreement", "total_variation", "accuracy", "nll", "ece", "confidence")
-            numbers = " | ".join(f"{s[name]:.3f}" for name in names)
-            cells = f"{record['method'].upper()} | {record['members']} | {numbers}"
-            lines.append(f"| {cells} |")
+    names = ("agreement", "total_variation", "accuracy", "nll", "ece", "confidence")
+    lines = ["| budget | method | members | runs | agreement | TV | accuracy | NLL | ECE | mean top probability |"]
+    lines.append("|---|---|---|---|---|---|---|---|---|---|")
+    for budget in BUDGETS:
+        for method, title in METHODS.items():
+            cells = {name: values(found, "dermamnist", {}, method, budget, name) for name in names}
+            if not cells["agreement"]:
+                continue
+            at = ("dermamnist", method, budget)
+            members = next(r["members"] for r in found if (r["task"], r["method"], r["budget"]) == at)
+            numbers = " | ".join(f"{statistics.median(cells[name]):.3f}" for name in names)
+            lines.append(f"| {budget:,} | {title} | {members} | {len(cells['agreement'])} | {numbers} |")
     return "\n".join(lines)
 
 

@@ -28,12 +28,19 @@ FIRST_SHARE, FOLLOW_SHARE = 0.15, 0.05
 """Of a budget: what pilots of first and of short trainings may spend."""
 CHAINS = 3
 """Chains of each pilot."""
+LEAST_STEPS = 50
+"""Optimiser steps of the shortest pilot; trainings that have hardly begun tell nothing of how they end."""
+WITHOUT = 2
+"""Chains where a budget is too small for pilots: the least that can disagree."""
 FOLLOWS = {2: 3, 10: 1}
 """Epochs of a short training, as in the paper's plans, and how many steps of the walk a pilot follows with it."""
 PROBES = 256
 """Inputs of each kind at which predictions are compared."""
 FINISHED = 0.1
 """Short trainings are tried where the longest pilot moved predictions by less than this share of the spread."""
+ALIKE = 1.1
+"""Plans whose expected errors differ by less than this factor count as equally good, and the one with the fewest chains
+is taken, which has the longest trainings: networks learn more slowly in the end than pilots can foresee."""
 FIRST_SHARES = (0.95, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1)
 """Of a chain's epochs: what its first training may get where later members follow it."""
 PILOT, PROBE = 2**32 - 3, 2**32 - 4
@@ -82,12 +89,12 @@ class Planned:
 
     Attributes:
         plan: To be passed to `sample`.
-        pilots: What it was chosen by.
+        pilots: What it was chosen by; None where the budget is too small for any.
         explanation: The reasons, in words.
     """
 
     plan: Plan
-    pilots: Pilots
+    pilots: Pilots | None
     explanation: str
 
     def __str__(self) -> str:
@@ -116,8 +123,9 @@ def plan_for(
     behind their walking anchors; chains and members are few. Pilots of three lengths show the first: how far
     predictions at training inputs move when a training is twice as long. Pilots of short trainings show the second. The
     third is how much chains disagree where the data do not fix predictions: at inputs whose features come each from
-    another training row. The plan with the least expected square of the error is taken. No test rows, and no
-    reference, are looked at.
+    another training row. The plan with the least expected square of the error is taken, up to a tenth in
+    favour of longer trainings. No test rows, and no reference, are looked at. A budget that leaves pilots fewer than 50
+    steps is shared by two chains, without pilots.
 
     Args:
         key: `jax.random.key(...)`; decides the pilots. The run itself may use the same one.
@@ -130,7 +138,7 @@ def plan_for(
         runner: As in `sample`.
 
     Raises:
-        InvalidInput: Arguments that do not fit together, or a budget too small for pilots.
+        InvalidInput: Arguments that do not fit together.
         TrainingFailed: A pilot that diverged.
 
     Example:
@@ -138,7 +146,7 @@ def plan_for(
         >>> x = jnp.linspace(-1.0, 1.0, 32)
         >>> problem = aw.Problem(lambda key: jnp.zeros(()), lambda w, x: w * x, aw.Normal(scale=0.5),
         ...                      aw.Prior(scale=1.0), data=(x, 2 * x))
-        >>> how = aw.Training(aw.SGD(0.5), epochs=1, batch_size=32)
+        >>> how = aw.Training(aw.SGD(0.1), epochs=1, batch_size=4)
         >>> planned = aw.plan_for(jax.random.key(0), problem, 1000, first=how)
         >>> planned.pilots.epochs + planned.plan.epochs <= 1000
         True
@@ -152,22 +160,41 @@ def plan_for(
     first = Training(Adam(1e-3, end_rate=1e-5), 1, min(32, problem.n)) if first is None else first
     then = first if then is None else then
     Plan(1, 2, first, then)  # refuses what is no training
-    pilots = _fly(key, problem, budget, walk, first, then, runner)
+    shortest = int(FIRST_SHARE * budget / (7 * CHAINS))
+    if shortest == 0 or replace(first, epochs=shortest).steps(problem.n) < LEAST_STEPS:
+        return _without_pilots(problem, budget, first)
+    pilots = _fly(key, problem, budget, shortest, walk, first, then, runner)
     best = _best(pilots, budget - pilots.epochs, walk)
     later = replace(then, epochs=best.short) if best.members > 1 else None
     plan = Plan(best.chains, best.members, replace(first, epochs=best.first), later)
     return Planned(plan, pilots, _explain(pilots, plan, budget))
 
 
+def _without_pilots(problem: Problem, budget: int, first: Training) -> Planned:
+    chains = min(WITHOUT, budget)
+    plan = Plan(chains, 1, replace(first, epochs=budget // chains))
+    epochs = math.ceil(LEAST_STEPS / replace(first, epochs=1).steps(problem.n))
+    return Planned(
+        plan,
+        None,
+        f"{budget:,} epochs are too few for pilots, the shortest of which needs {epochs:,} epochs to tell anything, in "
+        f"{CHAINS} chains, beside longer ones, and {FIRST_SHARE:.0%} of the budget at most: from "
+        f"{math.ceil(7 * CHAINS * epochs / FIRST_SHARE):,} epochs on there will be some.\n"
+        f"{chains} {'chain' if chains == 1 else 'chains'} of one member share them.",
+    )
+
+
 def _fly(
-    key: Key, problem: Problem, budget: int, walk: Walk, first: Training, then: Training, runner: str | Runner
+    key: Key,
+    problem: Problem,
+    budget: int,
+    shortest: int,
+    walk: Walk,
+    first: Training,
+    then: Training,
+    runner: str | Runner,
 ) -> Pilots:
     """Run the pilots: three lengths of first trainings, and short ones where the first are finished."""
-    shortest = int(FIRST_SHARE * budget / (7 * CHAINS))
-    if shortest < 1:
-        smallest = math.ceil(7 * CHAINS / FIRST_SHARE)
-        remedy = f"Set budget={smallest} or more, or write a plan yourself: Plan.from_budget(budget, first=, then=)."
-        checks.reject("budget", f"{budget} epochs", f"at least {smallest}, for pilots to be a small part of it", remedy)
     lengths = (shortest, 2 * shortest, 4 * shortest)
     own, (seen, mixed) = jax.random.fold_in(key, PILOT), _probes(jax.random.fold_in(key, PROBE), problem)
     first, then = replace(first, evaluate=False), replace(then, evaluate=False)
@@ -250,12 +277,12 @@ def _anchors_moved(walk: Walk, steps: int) -> float:
 
 
 def _best(pilots: Pilots, budget: int, walk: Walk) -> _Candidate:
-    """The candidate with the least expected square of the error."""
+    """Of the candidates with nearly the least expected error, the one with the fewest chains."""
     candidates = list(_candidates(pilots, budget))
     sizes = [2**k for k in range(max(one.members for one in candidates).bit_length() + 1)]
     worth = [max(1.0, diagnostics.summarize(walk, size).effective_anchors) for size in sizes]
 
-    def error(one: _Candidate) -> float:
+    def square(one: _Candidate) -> float:
         anchors = float(np.exp(np.interp(math.log(one.members), np.log(sizes), np.log(worth))))
         bias = pilots.unfinished(one.first)
         if one.members == 1:
@@ -263,7 +290,9 @@ def _best(pilots: Pilots, budget: int, walk: Walk) -> _Candidate:
         bias += pilots.slips[one.short] * (one.members - 1) / one.members
         return bias**2 + pilots.spread**2 / (one.chains * (1 + pilots.reach[one.short] * (anchors - 1)))
 
-    return min(candidates, key=error)
+    squares = [square(one) for one in candidates]
+    good = [place for place, found in enumerate(squares) if found <= ALIKE**2 * min(squares)]
+    return candidates[min(good, key=lambda place: (candidates[place].chains, squares[place]))]
 
 
 def _candidates(pilots: Pilots, budget: int) -> Iterator[_Candidate]:
