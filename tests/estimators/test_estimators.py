@@ -122,6 +122,15 @@ def test_other_methods(method):
     assert ("AtMean" not in model.posterior_.settings["walk"]) == anchors_differ
 
 
+@pytest.mark.parametrize(
+    ("wrong", "words"), [({"hidden": 50}, r"hidden.*\(50,\)"), ({"learning_rate": "fast"}, "learning_rate.*'fast'")]
+)
+@pytest.mark.parametrize("kind", [SAERegressor, SAEClassifier])
+def test_wrong_settings_are_named(kind, wrong, words):
+    with pytest.raises(ValueError, match=words):
+        kind(**wrong).fit(X, Y if kind is SAERegressor else LABELS)
+
+
 @pytest.mark.slow
 def test_weights_count_as_repeated_rows():
     """The optimum is the same; minibatches differ, so predictions agree to a fraction of their spread.

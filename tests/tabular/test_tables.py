@@ -1,6 +1,8 @@
 """From a CSV file and a terminal to predictions: what is handled, what is refused in words, and that numbers agree."""
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -122,7 +124,7 @@ def test_the_same_command_goes_on(regression, files):
     run("fit", files / "houses.csv", "--target", "price", "--drop", "id", "--drop", "dear", "--out", folder, *QUICK)
     assert {path: path.read_bytes() for path in folder.glob("members-*")} == before
     said = run("fit", files / "houses.csv", "--target", "price", "--drop", "id", "--out", folder, *QUICK, code=2)
-    assert "run of other arguments" in said
+    assert "drop was ['id', 'dear'], is ['id']" in said
 
 
 def test_a_report(regression, classification, files):
@@ -183,8 +185,8 @@ def test_bad_settings_are_named(files, tmp_path, content, message):
         ("a,y\n1,2\n2,2\n", (), "a column that varies"),
         ("a,y\n1,2\n1,3\n", (), "at least one feature that varies"),
         ("a,y\n1,\n2,3\n", (), "two rows at least"),
-        ("a,y\ninf,2\n2,3.5\n", (), "infinity in row 1"),
-        ("a,y\n1,x\n2,3.5\n", ("--task", "regression"), "'x' in row 1"),
+        ("a,y\ninf,2\n2,3.5\n", (), "infinity in row 0, counted from 0"),
+        ("a,y\n1,x\n2,3.5\n", ("--task", "regression"), "'x' in row 0, counted from 0"),
         ("a,y\n1,2\n2,3.5\n", ("--drop", "b"), "'b'"),
         ("a,y\n" + "".join(f"t{i},{i}.5\n" for i in range(60)), (), "Is it an identifier"),
         ('a,y\n1,2\n"2,3\n', (), "CSV"),
@@ -213,6 +215,45 @@ def test_other_mistakes(files, tmp_path, regression):
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "table.json").write_text("{")
     assert "table.json" in run("predict", tmp_path / "broken", few, code=2)
+
+
+def test_nothing_that_is_there_is_overwritten_unasked(regression, files, tmp_path):
+    rows = tmp_path / "new.csv"
+    houses().to_csv(rows, index=False)
+    before = rows.read_bytes()
+    assert "the file of the rows" in run("predict", regression[0], rows, "--out", rows, "--overwrite", code=2)
+    out = tmp_path / "p.csv"
+    out.write_text("mine")
+    assert "--overwrite" in run("predict", regression[0], rows, "--out", out, code=2)
+    assert (rows.read_bytes(), out.read_text()) == (before, "mine")
+    run("predict", regression[0], rows, "--out", out, "--overwrite")
+    assert len(pd.read_csv(out)) == ROWS
+
+
+def test_mistakes_are_named_as_the_user_knows_them(files, tmp_path, regression, classification):
+    few = tmp_path / "few.csv"
+    houses().drop(columns="size").to_csv(few, index=False)
+    assert "a table without 'size'" in run("predict", regression[0], few, code=2)
+    again = ("fit", files / "houses.csv", "--target", "price", "--drop", "id", "--drop", "dear", "--out", regression[0])
+    said = run(*again, "--budget", "7", code=2)
+    assert "budget was" in said
+    assert "is 7" in said
+    assert "a folder" in run("fit", tmp_path, "--target", "y", code=2)
+    store = tmp_path / "members"
+    shutil.copytree(regression[0], store)
+    (store / "table.json").unlink()
+    assert "a run without a table" in run("report", store, code=2)
+    for line, words in (("hidden: 50", "[50]"), ("drop: id", "[id]")):
+        (tmp_path / "s.yaml").write_text(f"target: price\n{line}\n")
+        assert words in run("fit", files / "houses.csv", "--config", tmp_path / "s.yaml", code=2)
+    (tmp_path / "s.yaml").write_text("target: price\nbatch_size: -3\n")
+    assert run("fit", files / "houses.csv", "--config", tmp_path / "s.yaml", code=2).count("batch_size") == 1
+
+
+def test_padding_rows_are_not_counted(regression):
+    about = json.loads((regression[0] / "run.json").read_text())
+    assert ROWS & (ROWS - 1)  # no power of two: rows without weight were added
+    assert f'"rows": {ROWS}' in json.dumps(about)
 
 
 def test_debug_shows_where_an_error_came_from(tmp_path):

@@ -81,6 +81,7 @@ def predict(
     data: Annotated[Path, typer.Argument(help="New rows, with the columns of training.")],
     out: Annotated[Path, typer.Option(help="The CSV file to write.")] = Path("predictions.csv"),
     coverage: Annotated[float, typer.Option(help="Probability that an interval should hold.")] = 0.9,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file to write, if it is there.")] = False,
 ) -> None:
     """Predict new rows: a CSV file with mean, standard deviation and interval, or class probabilities.
 
@@ -94,6 +95,11 @@ def predict(
         from anchorwalk import files, tabular
 
         checks.within("--coverage", coverage, 0, 1, open_above=True)
+        if out.exists() and data.exists() and out.samefile(data):
+            checks.reject("--out", f"{str(out)!r}, the file of the rows", "another file", "Choose another name.")
+        if out.exists() and not overwrite:
+            remedy = "Choose another name by --out, or pass --overwrite."
+            checks.reject("--out", f"{str(out)!r}, which is there", "a new file", remedy)
         model = tabular.load(run)
         found, notes = model.predict(tabular.read(data), coverage)
         out.parent.mkdir(parents=True, exist_ok=True)

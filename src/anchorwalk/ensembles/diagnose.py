@@ -354,6 +354,8 @@ def _advice(found: Diagnosis) -> Iterable[str]:
     elif worth >= NEARLY_INDEPENDENT * found.members and worth < ENOUGH:
         what = "chains" if length == 1 else "members or chains"
         yield f"train more {what}: these are nearly independent, but few"
+    elif worth < ENOUGH and found.loss_later - found.loss_first > 2 * found.loss_noise:
+        yield "run more chains: members of a chain are much alike, and a larger step would leave them further behind"
     elif worth < ENOUGH:
         yield "take a larger step of the walk, or run more chains: members of a chain are much alike"
     elif 1 < length < LEAST:

@@ -136,7 +136,7 @@ def _about(key: Key, problem: Problem, plan: Plan, walk: Walk, here: Sequence[in
         "prior": forms.of_prior(problem.prior),
         "likelihood": forms.of_likelihood(problem.likelihood),
         "inputs": forms.of_inputs(problem.data.x),
-        "rows": problem.n,
+        "rows": int(np.count_nonzero(np.asarray(problem.data.weights))),  # estimators add some without weight
     }
 
 

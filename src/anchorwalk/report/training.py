@@ -61,9 +61,14 @@ def losses(posterior: Posterior, run: Run) -> Picture:
 def _losses_words(run: Run, chosen: list[int], first: HostArray, later: HostArray | None, last: list[int]) -> str:
     start, end = _middle(first[:, 0]), _middle(first[:, -1])
     words = f"The mean minibatch loss of each epoch, anchor's pull included, {_of_chains(run, chosen)}. "
-    words += f"The first training takes it from {start} to {end}"
-    words += f" over {count(run.first, 'epoch')}; a line that still falls at its end wants more of them."
-    if later is not None:
+    if run.first == 1:
+        words += f"The first training is one epoch, in which it is {end} in the median: hardly a beginning."
+    else:
+        words += f"The first training takes it from {start} to {end}"
+        words += f" over {count(run.first, 'epoch')}; a line that still falls at its end wants more of them."
+    if later is not None and run.then == 1:
+        words += f" Right, the one epoch that each new anchor (dotted) gets: {_middle(later)} in the median."
+    elif later is not None:
         peaks, valleys = _middle(later[:, :: run.then]), _middle(later[:, run.then - 1 :: run.then])
         words += " Right, every new anchor (dotted) lifts the loss and a short training takes it down again"
         words += f": in the median from {peaks} in its first epoch to {valleys} in its last."
@@ -207,7 +212,8 @@ def anchors(run: Run) -> Picture | None:
         "proposed steps are taken."
     )
     if summary.effective_anchors < 2 * run.chains and run.longest >= 10:
-        words += " That is little more than its chains alone are: a longer step, more members or more chains help."
+        words += " That is little more than its chains alone are: more members or more chains help, and a longer step"
+        words += " where later trainings can follow it."
     return style.draw("walk", "The anchors' walk", words, body)
 
 

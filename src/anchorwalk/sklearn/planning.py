@@ -65,6 +65,7 @@ def plan_for(method: str, budget: int, chains: int | None, batch_size: int, rate
     """A plan for a budget of epochs over all chains."""
     checks.choice("method", method, METHODS)
     budget = checks.count("budget", budget)
+    rate = None if rate is None else checks.positive("learning_rate", rate)
     rates = (OWN_RATE, OWN_RATE) if own else (RATE, LATER_RATE)
     first_rate, later_rate = rates if rate is None else (rate, rate * rates[1] / rates[0])
 

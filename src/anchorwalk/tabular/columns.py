@@ -6,7 +6,6 @@ from typing import Any, Self
 import numpy as np
 
 from anchorwalk import checks
-from anchorwalk.tabular.reading import column
 
 MOST_LEVELS = 50
 """Different texts in a column, up to which each becomes a column of zeros and ones."""
@@ -103,7 +102,12 @@ class Encoding:
             InvalidInput: A column that is missing or has other values than in training.
         """
         notes: list[str] = []
-        parts = [part for one in self.columns for part in one.apply(column(table, one.name, "data"), notes)]
+        missing = [one.name for one in self.columns if one.name not in table.columns]
+        if missing:
+            given = f"a table without {', '.join(map(repr, missing))}, with {', '.join(map(repr, table.columns))}"
+            remedy = "Names are case-sensitive; add what is missing, empty where it is not known."
+            checks.reject("data", given, "all columns that the run was fitted with", remedy)
+        parts = [part for one in self.columns for part in one.apply(table[one.name], notes)]
         return np.stack(parts, axis=1), notes
 
     def form(self) -> list[dict[str, Any]]:
@@ -168,14 +172,14 @@ def _numbers(name: str, values: Any) -> Any:
     bad = np.isnan(numbers) & ~values.isna().to_numpy()
     if bad.any():
         row = int(np.argmax(bad))
-        given = f"{values.iloc[row]!r} in row {row + 1}"
+        given = f"{values.iloc[row]!r} in row {row}, counted from 0"
         checks.reject(f"data, column {name!r}", given, "a number, as in training", "Mend the row, or leave it empty.")
     infinite = np.isinf(numbers)
     if infinite.any():
         row = int(np.argmax(infinite))
         checks.reject(
             f"data, column {name!r}",
-            f"infinity in row {row + 1}",
+            f"infinity in row {row}, counted from 0",
             "a finite number",
             "Mend the row, or leave it empty.",
         )

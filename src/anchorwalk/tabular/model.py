@@ -110,9 +110,8 @@ class TableModel:
         values = column(table, self.target, "--target")
         if values.isna().any():
             row = int(np.argmax(values.isna().to_numpy()))
-            checks.reject(
-                f"data, column {self.target!r}", f"nothing in row {row + 1}", "a value", "Leave those rows out."
-            )
+            given = f"nothing in row {row}, counted from 0"
+            checks.reject(f"data, column {self.target!r}", given, "a value", "Leave those rows out.")
         if self.classes is None:
             return _numeric_target(self.target, values)
         numbers = {name: i for i, name in enumerate(self.classes)}
@@ -158,12 +157,24 @@ def fit(table: Any, settings: Settings, folder: Path, verbose: bool = False) -> 
         notes.append(f"{settings.target}: taken as {_task_words(task, y)}; --task says otherwise")
     encoding = Encoding.learn(table, {settings.target, *settings.drop})
     x, _ = encoding.apply(table)
+    _check_settings(settings, folder)
     model = TableModel(
         encoding, _estimator(settings, task, folder), settings.target, settings.model_dump(), (*notes, *encoding.notes)
     )
     model.estimator.set_params(verbose=verbose).fit(x, y)
     save(model, folder)
     return model
+
+
+def _check_settings(settings: Settings, folder: Path) -> None:
+    """Refuse to go on with a finished run of other settings, by their names."""
+    if (folder / NAME).is_file():
+        stored, now = load(folder).settings, settings.model_dump(mode="json")
+        changed = [name for name in now if stored.get(name, now[name]) != now[name]]
+        other = [f"{name} was {stored[name]}, is {now[name]}" for name in changed]
+        if other:
+            given = f"{str(folder)!r}, a run of other settings: {'; '.join(other)}"
+            checks.reject("--out", given, "the same settings, or a new folder", "Choose another --out.")
 
 
 def save(model: TableModel, folder: Path) -> None:
@@ -187,6 +198,9 @@ def load(folder: Path) -> TableModel:
         InvalidInput: A folder without one.
         StoreDamaged: A table.json that cannot be read.
     """
+    if not (folder / NAME).is_file() and (folder / "run.json").is_file():
+        remedy = "Open it by anchorwalk.load, or by the estimator's load, and make its page by anchorwalk.report.write."
+        checks.reject("run", f"{str(folder)!r}, a run without a table", "a run of `anchorwalk fit`", remedy)
     if not (folder / NAME).is_file():
         given = f"{str(folder)!r} without {NAME}"
         checks.reject(
@@ -241,7 +255,7 @@ def _numeric_target(name: str, values: Any) -> Any:
     bad = ~np.isfinite(numbers)
     if bad.any():
         row = int(np.argmax(bad))
-        given = f"{values.iloc[row]!r} in row {row + 1}"
+        given = f"{values.iloc[row]!r} in row {row}, counted from 0"
         remedy = "Mend the row, or pass --task classification."
         checks.reject(f"data, column {name!r}", given, "a finite number", remedy)
     return numbers

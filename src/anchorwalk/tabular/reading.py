@@ -23,6 +23,8 @@ def read(path: Path) -> Any:
         found = [one.name for one in path.parent.glob("*") if one.suffix in KINDS] if path.parent.is_dir() else []
         near = get_close_matches(path.name, found, 1)
         remedy = f"Did you mean {near[0]!r}?" if near else "Check the path."
+        if path.is_dir():
+            checks.reject("data", f"{str(path)!r}, a folder", "a CSV or Parquet file", "Name a file in it.")
         checks.reject("data", f"{str(path)!r}, which is not there", "a CSV or Parquet file", remedy)
     kind = path.suffix.lower()
     if kind not in KINDS:

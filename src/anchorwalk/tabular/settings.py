@@ -45,8 +45,11 @@ class Settings(BaseModel):
         try:
             return cls(**values)
         except ValidationError as error:
-            details = "; ".join(_described(one, file) for one in error.errors())
-            return checks.reject("settings", details, "settings as `anchorwalk init` writes them", "Mend them.")
+            # What may be of two kinds has an error for each.
+            first = {one["loc"][:1]: one for one in reversed(error.errors())}
+            details = "; ".join(_described(one, file) for one in reversed(first.values()))
+            remedy = "`anchorwalk init` writes a file of all settings with their defaults."
+            return checks.reject("settings", details, "settings in their ranges", remedy)
 
 
 def _yaml(file: Path | None) -> dict[str, Any]:
@@ -75,6 +78,8 @@ def _described(error: Any, file: Path | None) -> str:
         return f"no {name} (pass --{name.replace('_', '-')}{', or set it in ' + file.name if file else ''})"
     if error["type"] == "extra_forbidden":
         return f"{name}, which is no setting"
+    if error["type"] == "tuple_type":
+        return f"{name}: {error['input']!r} (a list is wanted: [{error['input']}])"
     return f"{name}: {error['input']!r} ({error['msg']})"
 
 
