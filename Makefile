@@ -43,6 +43,7 @@ $(VENV)/developed: $(VENV)/installed
 figures: $(VENV)/installed  ## the figures of the documentation
 	$(BIN)/python docs/figures/gap.py
 	$(BIN)/python docs/figures/benchmark.py
+	$(BIN)/python docs/figures/closer.py
 	$(BIN)/python -m anchorwalk benchmark losses uci_gap --out docs/figures/losses.png
 
 docs: $(VENV)/developed  ## the documentation as a site, docs/_build/html/index.html; runs the tutorials, a few minutes
