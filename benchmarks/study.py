@@ -81,27 +81,39 @@ def main():
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
-    for split in arguments.split:
-        path = arguments.out / f"study-uci_gap-split{split}.json"
-        record = json.loads(path.read_text()) if path.exists() else {"kind": "study", "cells": {}}
-        case = open_case("uci_gap", Variant(split=split))
-        for budget in arguments.budget:
-            for name, method in methods().items():
-                place = f"{name}, {budget}"
-                if len(record["cells"].get(place, [])) >= arguments.runs:
-                    continue
-                record["cells"][place] = cell(case, method, budget, arguments.runs)
-                about = {"task": "uci_gap", "split": split, "seed": 0, "floor": case.reference.floor}
-                record |= {"command": "make study", **about, **records.surroundings()}
-                records.save(path, record)
-                w1 = sorted(one["w1"] for one in record["cells"][place])
-                print(split, place, "median w1", round(w1[len(w1) // 2], 4), flush=True)
-            for name in ("ae", "sae", "planned"):
-                seen = record.setdefault("inside", {})
-                if f"{name}, {budget}" not in seen:
-                    seen[f"{name}, {budget}"] = inside(case, name, budget)
-                    records.save(path, record)
-                    print(split, name, budget, "looked inside", flush=True)
+    for part in (look_inside, run_cells):  # the short one first
+        for split in arguments.split:
+            path = arguments.out / f"study-uci_gap-split{split}.json"
+            record = json.loads(path.read_text()) if path.exists() else {"kind": "study", "cells": {}, "inside": {}}
+            part(open_case("uci_gap", Variant(split=split)), record, path, arguments)
+
+
+def look_inside(case, record, path, arguments):
+    for budget in arguments.budget:
+        for name in ("ae", "sae", "planned"):
+            place = f"{name}, {budget}"
+            if place not in record.setdefault("inside", {}):
+                record["inside"][place] = inside(case, name, budget)
+                save(path, record, case)
+                print(case.label, "inside", place, flush=True)
+
+
+def run_cells(case, record, path, arguments):
+    for budget in arguments.budget:
+        for name, method in methods().items():
+            place = f"{name}, {budget}"
+            if len(record["cells"].get(place, [])) >= arguments.runs:
+                continue
+            record["cells"][place] = cell(case, method, budget, arguments.runs)
+            save(path, record, case)
+            w1 = sorted(one["w1"] for one in record["cells"][place])
+            print(case.label, place, "median w1", round(w1[len(w1) // 2], 4), flush=True)
+
+
+def save(path, record, case):
+    about = {"task": "uci_gap", "split": case.variant.split, "seed": 0, "floor": case.reference.floor}
+    record |= {"command": "make study", **about, **records.surroundings()}
+    records.save(path, record)
 
 
 if __name__ == "__main__":
