@@ -2,8 +2,9 @@
 
 import itertools
 import json
+import math
 from pathlib import Path
-from statistics import median
+from statistics import median, stdev
 
 from anchorwalk.benchmarks import records
 from anchorwalk.benchmarks.paper import BUDGETS, FIGURES
@@ -84,6 +85,12 @@ def goal(found):
             verdict = "yes" if ours < paper else "no"
             parts.append(f"split {split}: {verdict} ({ours:.3f} against {paper:.3f})")
     return "; ".join(parts)
+
+
+def scatter(found):
+    """Of the median W1 of the planned ensemble at 1000 epochs on split 0, were runs normal around it."""
+    w1 = scores(found, "uci_gap", "planned", 1000, "w1", {"split": 0})
+    return f"{math.sqrt(math.pi / 2) * stdev(w1) / math.sqrt(len(w1)):.2f}"
 
 
 def same(found):
@@ -343,6 +350,7 @@ def render():
         "EQUAL": table(EQUAL_HEADS, equal_agreement(found)),
         "EQUAL_WORDS": equal_words(equal_agreement(found)),
         "SAME": same(found),
+        "SCATTER": scatter(found),
         "DERMA_WORDS": derma_words(found),
         "INSIDE_WORDS": inside_words(),
         "PERTURBED_WORDS": perturbed_words(found),

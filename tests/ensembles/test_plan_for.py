@@ -4,6 +4,8 @@ Each epoch takes the weight from where it is towards its anchored optimum by the
 length see is known to the digit, and so is the error of any plan.
 """
 
+from functools import lru_cache
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -40,12 +42,14 @@ def descent(left):
 
 
 FAST, SLOW = descent(0.1), descent(0.98)
+SUMMARIZE = lru_cache(diagnostics.summarize)  # plans of one walk ask for the same
 
 
 @pytest.fixture(autouse=True)
 def steps_that_tell(monkeypatch):
     """Epochs have one step here, and each of them tells something."""
     monkeypatch.setattr(module, "LEAST_STEPS", 1)
+    monkeypatch.setattr(diagnostics, "summarize", SUMMARIZE)
 
 
 def optimum(anchor):
@@ -68,7 +72,7 @@ def test_pilots_see_what_descent_is_known_to_do():
     assert pilots.spread == pytest.approx(width * optima.std(ddof=1) * (1 - left**c), rel=1e-3)
 
 
-@pytest.mark.parametrize("budget", [140, 200, 1000, 3001])
+@pytest.mark.parametrize("budget", [145, 1000])
 @pytest.mark.parametrize("how", [FAST, SLOW], ids=["fast", "slow"])
 def test_pilots_and_plan_are_paid_from_the_budget(budget, how):
     planned = aw.plan_for(KEY, problem(), budget, first=how)
@@ -86,7 +90,7 @@ def test_slow_trainings_get_more_epochs_and_fewer_chains():
 
 
 def test_first_trainings_grow_with_the_budget_where_they_are_far_from_finished():
-    lengths = [aw.plan_for(KEY, problem(), budget, first=descent(0.999)).plan.first.epochs for budget in (200, 2000)]
+    lengths = [aw.plan_for(KEY, problem(), budget, first=descent(0.999)).plan.first.epochs for budget in (140, 1000)]
     assert lengths[1] > 3 * lengths[0]
 
 
@@ -122,19 +126,19 @@ def error(chains, epochs, left):
     return bias**2 + (1 - left**epochs) ** 2 / (ROWS * CURVATURE) ** 2 / chains
 
 
-@pytest.mark.parametrize("left", [0.1, 0.9, 0.98, 0.995])
+@pytest.mark.parametrize("left", [0.1, 0.9, 0.98])
 def test_members_of_the_plan_are_finished(left):
     """What is left of an exponential descent falls faster than the rule takes for granted (by its root):
     it trains longer than it need, and pays by fewer chains, at worst as many as one, never by unfinished members."""
-    plan = aw.plan_for(KEY, problem(), 2000, first=descent(left)).plan
+    plan = aw.plan_for(KEY, problem(), 1000, first=descent(left)).plan
     assert left**plan.first.epochs < 0.05
     assert error(plan.chains, plan.first.epochs, left) < 1.01 * error(1, 10_000, left)
 
 
 def test_the_plan_is_nearly_the_best_where_pilots_see_the_end():
-    plan = aw.plan_for(KEY, problem(), 2000, first=FAST).plan
+    plan = aw.plan_for(KEY, problem(), 1000, first=FAST).plan
     # No plan has first trainings shorter than the shortest pilot: nothing is known of them.
-    best = min(error(2000 // epochs, epochs, 0.1) for epochs in range(plan.first.epochs, 2001))
+    best = min(error(1000 // epochs, epochs, 0.1) for epochs in range(plan.first.epochs, 1001))
     # A fifth of the budget goes into pilots at most, and plans count as equal up to ALIKE.
     allowed = module.ALIKE**2 / (1 - module.FIRST_SHARE - module.FOLLOW_SHARE)
     assert error(plan.chains, plan.first.epochs, 0.1) < allowed * best
@@ -170,7 +174,7 @@ def test_classes_are_compared_by_their_probabilities():
     classes = aw.Problem(
         lambda key: jnp.zeros(2), lambda w, x: x[:, None] * w, aw.Categorical(), aw.Prior(scale=1.0), data=(X, labels)
     )
-    pilots = aw.plan_for(KEY, classes, 200, first=aw.Training(aw.SGD(0.1), epochs=1, batch_size=ROWS)).pilots
+    pilots = aw.plan_for(KEY, classes, 140, first=aw.Training(aw.SGD(0.1), epochs=1, batch_size=ROWS)).pilots
     assert 0 < pilots.spread < 1  # logits would differ by more
     assert all(0 < moved < 1 for moved in pilots.moved)
 
@@ -195,7 +199,7 @@ def test_the_walk_decides_what_later_members_are_worth():
 
 
 def test_the_same_key_gives_the_same_plan_and_it_explains_itself():
-    one, two = (aw.plan_for(KEY, problem(), 500, first=SLOW) for _ in range(2))
+    one, two = (aw.plan_for(KEY, problem(), 1000, first=SLOW) for _ in range(2))
     assert one == two
     text = str(one)
     assert f"{one.pilots.epochs:,} for pilots" in text

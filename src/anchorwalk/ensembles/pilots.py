@@ -146,9 +146,9 @@ def plan_for(
         >>> x = jnp.linspace(-1.0, 1.0, 32)
         >>> problem = aw.Problem(lambda key: jnp.zeros(()), lambda w, x: w * x, aw.Normal(scale=0.5),
         ...                      aw.Prior(scale=1.0), data=(x, 2 * x))
-        >>> how = aw.Training(aw.SGD(0.1), epochs=1, batch_size=4)
-        >>> planned = aw.plan_for(jax.random.key(0), problem, 1000, first=how)
-        >>> planned.pilots.epochs + planned.plan.epochs <= 1000
+        >>> how = aw.Training(aw.SGD(0.01), epochs=1, batch_size=1)
+        >>> planned = aw.plan_for(jax.random.key(0), problem, 300, first=how)
+        >>> planned.pilots.epochs + planned.plan.epochs <= 300
         True
         >>> posterior = aw.sample(jax.random.key(0), problem, planned.plan, callbacks=[])
     """
