@@ -137,22 +137,22 @@ def derma_words(found):
 
 def inside_words():
     """Whether later members are better trained than first ones in SAE, and how far planned ones are ahead."""
-    lower, cells, gain = 0, 0, []
+    lower, higher, gain = [], [], []
     for study in studies().values():
         for budget in BUDGETS:
             sae = study.get("inside", {}).get(f"sae, {budget}")
             planned = study.get("inside", {}).get(f"planned, {budget}")
-            if not sae or not planned:
+            if not sae:
                 continue
             first, later = (median(one[part] for one in sae) for part in ("loss_first", "loss_later"))
-            cells += 1
-            lower += later < first
-            if budget >= 1000:
+            (higher if budget == 10_000 else lower).append(later > first if budget == 10_000 else later < first)
+            if planned and budget >= 1000:
                 gain.append(first - median(one["loss_first"] for one in planned))
     return (
-        f"In {lower} of {cells} cells SAE's later members have a lower loss than its first ones: the first trainings were "
-        f"not finished. Planned members end {min(gain):.2f} to {max(gain):.2f} nats a row lower than SAE's first ones at "
-        "1000 and 10,000 epochs."
+        f"Up to 1000 epochs SAE's later members have a lower loss than its first ones in {sum(lower)} of {len(lower)} cells: "
+        f"the first trainings were not finished. At 10,000 it is higher in {sum(higher)} of {len(higher)}: anchors have "
+        "walked far, and ten epochs do not follow them. Planned members end "
+        f"{min(gain):.2f} to {max(gain):.2f} nats a row lower than SAE's first ones at 1000 and 10,000 epochs."
     )
 
 
