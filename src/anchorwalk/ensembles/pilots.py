@@ -38,9 +38,6 @@ PROBES = 256
 """Inputs of each kind at which predictions are compared."""
 FINISHED = 0.1
 """Short trainings are tried where the longest pilot moved predictions by less than this share of the spread."""
-ALIKE = 1.1
-"""Plans whose expected errors differ by less than this factor count as equally good, and the one with the fewest chains
-is taken, which has the longest trainings: networks learn more slowly in the end than pilots can foresee."""
 FIRST_SHARES = (0.95, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1)
 """Of a chain's epochs: what its first training may get where later members follow it."""
 PILOT, PROBE = 2**32 - 3, 2**32 - 4
@@ -123,9 +120,8 @@ def plan_for(
     behind their walking anchors; chains and members are few. Pilots of three lengths show the first: how far
     predictions at training inputs move when a training is twice as long. Pilots of short trainings show the second. The
     third is how much chains disagree where the data do not fix predictions: at inputs whose features come each from
-    another training row. The plan with the least expected square of the error is taken, up to a tenth in
-    favour of longer trainings. No test rows, and no reference, are looked at. A budget that leaves pilots fewer than 50
-    steps is shared by two chains, without pilots.
+    another training row. The plan with the least expected square of the error is taken. No test rows, and no
+    reference, are looked at. A budget that leaves pilots fewer than 50 steps is shared by two chains, without pilots.
 
     Args:
         key: `jax.random.key(...)`; decides the pilots. The run itself may use the same one.
@@ -277,12 +273,12 @@ def _anchors_moved(walk: Walk, steps: int) -> float:
 
 
 def _best(pilots: Pilots, budget: int, walk: Walk) -> _Candidate:
-    """Of the candidates with nearly the least expected error, the one with the fewest chains."""
+    """The candidate with the least expected square of the error."""
     candidates = list(_candidates(pilots, budget))
     sizes = [2**k for k in range(max(one.members for one in candidates).bit_length() + 1)]
     worth = [max(1.0, diagnostics.summarize(walk, size).effective_anchors) for size in sizes]
 
-    def square(one: _Candidate) -> float:
+    def error(one: _Candidate) -> float:
         anchors = float(np.exp(np.interp(math.log(one.members), np.log(sizes), np.log(worth))))
         bias = pilots.unfinished(one.first)
         if one.members == 1:
@@ -290,9 +286,7 @@ def _best(pilots: Pilots, budget: int, walk: Walk) -> _Candidate:
         bias += pilots.slips[one.short] * (one.members - 1) / one.members
         return bias**2 + pilots.spread**2 / (one.chains * (1 + pilots.reach[one.short] * (anchors - 1)))
 
-    squares = [square(one) for one in candidates]
-    good = [place for place, found in enumerate(squares) if found <= ALIKE**2 * min(squares)]
-    return candidates[min(good, key=lambda place: (candidates[place].chains, squares[place]))]
+    return min(candidates, key=error)
 
 
 def _candidates(pilots: Pilots, budget: int) -> Iterator[_Candidate]:
