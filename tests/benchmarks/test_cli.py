@@ -66,6 +66,7 @@ def test_missing_data_says_where_to_get_it(tmp_path, monkeypatch):
         assert word in text_of(result)
 
 
+@pytest.mark.slow
 def test_losses_are_drawn_from_a_run_of_21_and_2_members(tmp_path, monkeypatch):
     monkeypatch.setattr(figure, "FIRST_EPOCHS", 20)
     result = call("benchmark", "losses", "uci_gap", "--out", tmp_path / "losses.png")

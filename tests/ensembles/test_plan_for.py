@@ -114,6 +114,7 @@ def test_later_members_are_planned_where_they_are_worth_their_epochs():
     assert "2 epochs follow the anchors" in str(planned)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left", [1 - 1e-9, -1.5], ids=["stand still", "are thrown off"])
 def test_no_later_members_where_short_trainings(left):
     plan = aw.plan_for(KEY, problem(), 1000, aw.Independent(), first=FAST, then=descent(left)).plan
