@@ -204,7 +204,7 @@ def _fly(
     there = _predictions(longest, problem, mixed, 0)
     spread = _mean_square(there - there.mean(axis=0)) * CHAINS / (CHAINS - 1)
     cost, slips, reach = CHAINS * sum(lengths), {}, {}
-    for epochs, steps in FOLLOWS.items() if moved[-1] <= FINISHED * math.sqrt(spread) else ():
+    for epochs, steps in FOLLOWS.items() if moved[-1] < FINISHED * math.sqrt(spread) else ():
         if CHAINS * epochs * steps > FOLLOW_SHARE * budget:
             break
         copied = MemoryStore()

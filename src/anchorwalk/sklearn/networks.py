@@ -1,6 +1,6 @@
 """Networks of the estimators. Equal arguments give the same functions, and so the same compiled programs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -18,12 +18,10 @@ NOISE_START = -1.0
 """Where the noise's inverse-softplus starts, and its prior's mean: 0.3 standard deviations of the targets."""
 
 
-def made(network: Network | Maker | None, hidden: Any, inputs: int, outputs: int) -> Network:
+def made(network: Network | Maker | None, hidden: tuple[int, ...], inputs: int, outputs: int) -> Network:
     """The network of an estimator: its own, what its maker makes, or a multilayer perceptron."""
     if network is None:
-        if not isinstance(hidden, Sequence):
-            checks.reject("hidden", repr(hidden), "the units of each hidden layer", "Pass (50,) for one layer of 50.")
-        return mlp(inputs, tuple(hidden), outputs)
+        return mlp(inputs, hidden, outputs)
     if isinstance(network, tuple) and len(network) == 2 and all(map(callable, network)):
         return Network(*network)
     if callable(network):
