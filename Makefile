@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 BIN := $(VENV)/bin
 
-.PHONY: run test test-slow lint format figures results docs docs-tables references benchmark study bench comparison clean
+.PHONY: run test test-slow lint format figures results docs docs-tables references benchmark study imdb bench comparison clean
 
 run: $(VENV)/installed  ## the main job: anchored against sequential anchored ensembles on the energy data
 	$(BIN)/python -m anchorwalk demo
@@ -78,8 +78,11 @@ reference-%: $(VENV)/installed
 benchmark: $(VENV)/installed  ## the records of uci_gap: all budgets, 100 runs on split 0 and 20 on the others
 	$(BIN)/python benchmarks/uci_gap.py
 
-study: $(VENV)/installed  ## what the walk and moved targets change on uci_gap
+study: $(VENV)/installed  ## what walks, moved targets and the number of chains change on uci_gap and dermamnist
 	XLA_FLAGS=--xla_cpu_multi_thread_eigen=false $(BIN)/python benchmarks/study.py
+
+imdb: $(VENV)/installed  ## both priors of imdb, then AE and SAE with the better one: hours
+	$(BIN)/python benchmarks/imdb.py
 
 comparison: $(VENV)/developed  ## estimators beside scikit-learn's own, on ten data sets
 	$(BIN)/python benchmarks/comparison.py

@@ -1,8 +1,10 @@
-"""What the walk and moved targets change on uci_gap: `make study` writes results/study-uci_gap-split*.json.
+"""What walks, moved targets and the number of chains change: `make study` writes results/study-*.json.
 
-The paper's plans of SAE with other walks and steps than the authors', at every budget; AE and SAE with targets
-moved by draws of the noise; and, for a few runs of AE, SAE and the planned ensemble, how far members are from their
-optima and how predictions vary within and between chains. A cell that is recorded is not run again.
+On uci_gap: the paper's plans of SAE with other walks and steps than the authors', at every budget; AE and SAE with
+targets moved by draws of the noise; every number of chains that might share a budget, one member each; and, for a
+few runs of AE, SAE and the planned ensemble, how far members are from their optima and how predictions vary within
+and between chains. On dermamnist: AE, and SAE with the guided walk's steps, at 200 epochs, scores and the inside of
+a run at once. A cell that is recorded is not run again.
 """
 
 import argparse
@@ -19,21 +21,35 @@ from anchorwalk.benchmarks.scores import score
 from anchorwalk.benchmarks.tasks.uci_gap import REFERENCED
 
 RESULTS = Path(__file__).parent.parent / "results"
-RUNS = 20
+RUNS = {"uci_gap": 20, "dermamnist": 1}
 STEPS = (0.05, 0.1, 0.2, 0.5)
 WALKS = {"guided": aw.GuidedWalk, "autoregressive": aw.Autoregressive, "rotation": aw.Rotation}
-KEPT = ("w1", "w2", "spread", "nll", "crps", "coverage_90")
+KEPT = {
+    "uci_gap": ("w1", "w2", "spread", "nll", "crps", "coverage_90"),
+    "dermamnist": ("agreement", "total_variation", "accuracy", "nll", "confidence"),
+}
 INSIDE = ("loss_first", "loss_later", "gradient_first", "gradient_later", "spread_within", "spread_between")
 INSIDE_RUNS = 5
+CHAINS = (1, 2, 3, 4, 6, 10, 20, 50)
+SHARED = (1000, 10_000)
 
 
 def with_walk(walk):
     return lambda case, budget: (METHODS["sae"].choose(case, budget)[0], walk)
 
 
-def methods():
+def shared_by(chains):
+    def choose(case, budget):
+        first = case.settings.training("first", budget // chains, case.problem.n)
+        return aw.Plan(chains, 1, first), aw.Independent()
+
+    return Anchored(f"{chains} chains", choose)
+
+
+def gap_methods(budget):
     """By name: what is run, beside the paper's own AE and SAE, which have records already."""
-    found = {
+    found = {f"{chains} chains": shared_by(chains) for chains in CHAINS} if budget in SHARED else {}
+    found |= {
         f"{name} {step:g}": Anchored(name, with_walk(walk(step_size=step)))
         for name, walk in WALKS.items()
         for step in STEPS
@@ -44,15 +60,11 @@ def methods():
     return found
 
 
-def cell(case, method, budget, runs):
-    root, found = jax.random.key(0), []
-    together = method.together(case, budget)
-    for start in range(0, runs, together):
-        keys = [jax.random.fold_in(root, run) for run in range(start, min(start + together, runs))]
-        for posterior in method.run(keys, case, budget, None, True):
-            scores = score(case, posterior).scores
-            found.append({name: float(f"{scores[name]:.6g}") for name in KEPT})
-    return found
+def derma_methods():
+    found = {
+        f"guided {step:g}": Anchored("guided", evaluated(with_walk(aw.GuidedWalk(step_size=step)))) for step in STEPS
+    }
+    return found | {"ae": Anchored("ae", evaluated(METHODS["ae"].choose))}
 
 
 def evaluated(choose):
@@ -66,52 +78,87 @@ def evaluated(choose):
     return chosen
 
 
-def inside(case, name, budget):
-    """What is seen in a few runs: the anchored loss and gradient, and the variation of predicted means."""
-    method = Anchored(name, evaluated(METHODS[name].choose))
-    keys = [jax.random.fold_in(jax.random.key(0), run) for run in range(INSIDE_RUNS)]
-    found = [posterior.diagnose(case.x_test) for posterior in method.run(keys, case, budget, None, True)]
-    return [{part: float(f"{getattr(one, part):.6g}") for part in INSIDE} for one in found]
+def posteriors(case, method, budget, runs):
+    root = jax.random.key(0)
+    together = method.together(case, budget)
+    for start in range(0, runs, together):
+        keys = [jax.random.fold_in(root, run) for run in range(start, min(start + together, runs))]
+        yield from method.run(keys, case, budget, None, True)
+
+
+def scores_of(case, posterior):
+    scores = score(case, posterior).scores
+    return records.rounded({name: scores[name] for name in KEPT[case.task]})
+
+
+def inside_of(case, posterior):
+    """What is seen in a run: the anchored loss and gradient, and the variation of predicted means."""
+    found = posterior.diagnose(case.x_test)
+    return records.rounded({part: getattr(found, part) for part in INSIDE})
 
 
 def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument("--task", nargs="*", choices=list(RUNS), default=list(RUNS))
     parser.add_argument("--split", type=int, nargs="*", default=REFERENCED)
     parser.add_argument("--budget", type=int, nargs="*", default=BUDGETS)
-    parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--runs", type=int)
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
-    for part in (look_inside, run_cells):  # the short one first
-        for split in arguments.split:
-            path = arguments.out / f"study-uci_gap-split{split}.json"
-            record = json.loads(path.read_text()) if path.exists() else {"kind": "study", "cells": {}, "inside": {}}
-            part(open_case("uci_gap", Variant(split=split)), record, path, arguments)
+    if "uci_gap" in arguments.task:
+        for part in (look_inside, run_gap):  # the short one first
+            for split in arguments.split:
+                case = open_case("uci_gap", Variant(split=split))
+                part(case, *opened(case, arguments.out), arguments)
+    if "dermamnist" in arguments.task and 200 in arguments.budget:
+        case = open_case("dermamnist", Variant())
+        run_derma(case, *opened(case, arguments.out), arguments)
+
+
+def opened(case, folder):
+    """A case's record, as far as it goes, and its path."""
+    path = folder / f"study-{case.label}.json"
+    return json.loads(path.read_text()) if path.exists() else {"kind": "study", "cells": {}, "inside": {}}, path
 
 
 def look_inside(case, record, path, arguments):
     for budget in arguments.budget:
         for name in ("ae", "sae", "planned"):
             place = f"{name}, {budget}"
-            if place not in record.setdefault("inside", {}):
-                record["inside"][place] = inside(case, name, budget)
+            if place not in record["inside"]:
+                method = Anchored(name, evaluated(METHODS[name].choose))
+                found = posteriors(case, method, budget, INSIDE_RUNS)
+                record["inside"][place] = [inside_of(case, posterior) for posterior in found]
                 save(path, record, case)
-                print(case.label, "inside", place, flush=True)
 
 
-def run_cells(case, record, path, arguments):
+def run_gap(case, record, path, arguments):
+    runs = arguments.runs or RUNS["uci_gap"]
     for budget in arguments.budget:
-        for name, method in methods().items():
+        for name, method in gap_methods(budget).items():
             place = f"{name}, {budget}"
-            if len(record["cells"].get(place, [])) >= arguments.runs:
-                continue
-            record["cells"][place] = cell(case, method, budget, arguments.runs)
+            if len(record["cells"].get(place, [])) < runs:
+                found = posteriors(case, method, budget, runs)
+                record["cells"][place] = [scores_of(case, posterior) for posterior in found]
+                save(path, record, case)
+                w1 = sorted(one["w1"] for one in record["cells"][place])
+                print(case.label, place, "median w1", round(w1[len(w1) // 2], 4), flush=True)
+
+
+def run_derma(case, record, path, arguments):
+    runs = arguments.runs or RUNS["dermamnist"]
+    for name, method in derma_methods().items():
+        place = f"{name}, 200"
+        if len(record["cells"].get(place, [])) < runs:
+            found = list(posteriors(case, method, 200, runs))
+            record["cells"][place] = [scores_of(case, posterior) for posterior in found]
+            record["inside"][place] = [inside_of(case, posterior) for posterior in found]
             save(path, record, case)
-            w1 = sorted(one["w1"] for one in record["cells"][place])
-            print(case.label, place, "median w1", round(w1[len(w1) // 2], 4), flush=True)
+            print(case.label, place, record["cells"][place], flush=True)
 
 
 def save(path, record, case):
-    about = {"task": "uci_gap", "split": case.variant.split, "seed": 0, "floor": case.reference.floor}
+    about = {"task": case.task, **case.variant.chosen, "seed": 0, "floor": case.reference.floor}
     record |= {"command": "make study", **about, **records.surroundings()}
     records.save(path, record)
 

@@ -3,19 +3,22 @@
 import itertools
 import json
 import math
-from pathlib import Path
 from statistics import median, stdev
+
+from pages import METHODS, ROOT, filled, load, middle, shown, table
 
 from anchorwalk.benchmarks import records
 from anchorwalk.benchmarks.paper import BUDGETS, FIGURES
+from anchorwalk.benchmarks.tables import Table
+from anchorwalk.benchmarks.tasks import Variant
 from anchorwalk.benchmarks.tasks.uci_gap import REFERENCED
 
-ROOT = Path(__file__).parent.parent
-METHODS = {"ae": "AE", "sae": "SAE", "planned": "planned"}
 WALKS = ("guided", "autoregressive", "rotation", "independent")
 PROTOCOLS = ("argmin", "authors")
 BEGIN, END = "<!-- made by docs/closer_page.py -->", "<!-- end -->"
 SCORED = ("agreement", "total_variation")
+PARTS = ("loss_first", "loss_later", "spread_within", "spread_between")
+SHARED = (1000, 10_000)
 
 
 def studies():
@@ -28,31 +31,18 @@ def studies():
     return found
 
 
-def table(heads, rows):
-    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
-    return "\n".join([*lines, *(f"| {' | '.join(cells)} |" for cells in rows)])
+def w1(found, split, method, budget):
+    """Every run's."""
+    return found.values("uci_gap", method, budget, "w1", Variant(split=split))
 
 
-def scores(found, task, method, budget, name, variant=None, protocol="argmin"):
-    return [
-        record["scores"][name]
-        for record in found
-        if (record["task"], record["method"], record["budget"], record["protocol"]) == (task, method, budget, protocol)
-        and record["variant"] == (variant or {})
-    ]
-
-
-def middle(values):
-    return median(values) if values else None
-
-
-def shown(value, digits=3):
-    return "" if value is None else f"{value:.{digits}f}"
+def floor(split):
+    return load(f"reference-uci_gap-{split}.json")["floor"]["w1"]
 
 
 def plan_of(found, task, budget, variant=None):
     """The planned ensemble's plan in words."""
-    for record in found:
+    for record in found.records:
         at = (record["task"], record["method"], record["budget"], record["variant"])
         if at == (task, "planned", budget, variant or {}):
             plan = record["plan"]
@@ -65,13 +55,12 @@ def plan_of(found, task, budget, variant=None):
 def gap_table(found):
     rows = []
     for split in REFERENCED:
-        floor = json.loads((ROOT / f"results/reference-uci_gap-{split}.json").read_text())["floor"]["w1"]
         for budget in BUDGETS:
-            medians = [middle(scores(found, "uci_gap", method, budget, "w1", {"split": split})) for method in METHODS]
+            medians = [middle(w1(found, split, method, budget)) for method in METHODS]
             best = min((value for value in medians if value is not None), default=None)
             cells = [f"**{shown(value)}**" if value == best else shown(value) for value in medians]
             plan = plan_of(found, "uci_gap", budget, {"split": split})
-            rows.append([f"{split}", f"{budget:,}", *cells, plan, f"{floor:.3f}"])
+            rows.append([f"{split}", f"{budget:,}", *cells, plan, f"{floor(split):.3f}"])
     heads = ["split", "budget", "AE, paper's plan", "SAE, paper's plan", "planned", "its chains x epochs", "floor"]
     return table(heads, rows)
 
@@ -80,8 +69,8 @@ def goal(found):
     """Whether the planned ensemble at 1000 epochs is nearer than the paper's sequential plan at 10,000."""
     parts = []
     for split in REFERENCED:
-        ours = middle(scores(found, "uci_gap", "planned", 1000, "w1", {"split": split}))
-        paper = middle(scores(found, "uci_gap", "sae", 10_000, "w1", {"split": split}))
+        ours = middle(w1(found, split, "planned", 1000))
+        paper = middle(w1(found, split, "sae", 10_000))
         if ours is not None and paper is not None:
             verdict = "yes" if ours < paper else "no"
             parts.append(f"split {split}: {verdict} ({ours:.3f} against {paper:.3f})")
@@ -90,8 +79,8 @@ def goal(found):
 
 def scatter(found):
     """Of the median W1 of the planned ensemble at 1000 epochs on split 0, were runs normal around it."""
-    w1 = scores(found, "uci_gap", "planned", 1000, "w1", {"split": 0})
-    return f"{math.sqrt(math.pi / 2) * stdev(w1) / math.sqrt(len(w1)):.2f}"
+    values = w1(found, 0, "planned", 1000)
+    return f"{math.sqrt(math.pi / 2) * stdev(values) / math.sqrt(len(values)):.2f}"
 
 
 def same(found):
@@ -100,54 +89,94 @@ def same(found):
     cells = 0
     for split in REFERENCED:
         for budget in BUDGETS:
-            w1 = {m: middle(scores(found, "uci_gap", m, budget, "w1", {"split": split})) for m in METHODS}
+            medians = {method: middle(w1(found, split, method, budget)) for method in METHODS}
             cells += 1
             for method in won:
-                won[method] += w1["planned"] < w1[method]
+                won[method] += medians["planned"] < medians[method]
     return " and ".join(f"{count} of {cells} medians below {METHODS[m]}'s" for m, count in won.items())
 
 
-def derma_words(found):
-    """How our medians compare with the paper's, and the planned ensemble with both."""
-    behind, ahead = [], []
+def by_chains(split, budget):
+    """Median W1 by number of chains that share a budget, one member each."""
+    cells = studies()[split]["cells"]
+    numbers = sorted(int(place.split()[0]) for place in cells if place.endswith(f" chains, {budget}"))
+    return {number: median(one["w1"] for one in cells[f"{number} chains, {budget}"]) for number in numbers}
+
+
+def chains_table(found):
+    numbers = sorted({number for split in studies() for budget in SHARED for number in by_chains(split, budget)})
+    rows = []
+    for split in studies():
+        for budget in SHARED:
+            medians = by_chains(split, budget)
+            best = min(medians.values(), default=None)
+            cells = [f"**{shown(medians[n])}**" if n in medians and medians[n] == best else shown(medians.get(n)) for n in numbers]
+            planned = f"{shown(middle(w1(found, split, 'planned', budget)))} ({plan_of(found, 'uci_gap', budget, {'split': split})})"
+            rows.append([f"{split}", f"{budget:,}", *cells, planned])
+    return table(["split", "budget", *(f"{number}" for number in numbers), "planned"], rows)
+
+
+def chains_words(found):
+    """Whether any number of chains reaches the goal at 1000 epochs."""
+    parts = []
+    for split in studies():
+        medians, paper = by_chains(split, 1000), middle(w1(found, split, "sae", 10_000))
+        reach = [number for number, value in medians.items() if value < paper]
+        most = f"up to {max(reach)} chains" if reach and reach == list(medians)[: len(reach)] else f"{reach} chains"
+        parts.append(f"split {split}: {most if reach else 'none'}")
+    return "; ".join(parts)
+
+
+def derma(found, method, budget):
+    """Median agreement and total variation, or None."""
+    values = [middle(found.values("dermamnist", method, budget, name)) for name in SCORED]
+    return None if values[0] is None else values
+
+
+def beside_the_paper(found):
+    """Where our medians are as good as the paper's."""
+    ahead, behind = [], []
     for method in ("ae", "sae"):
         for budget in BUDGETS:
-            ours = [middle(scores(found, "dermamnist", method, budget, name)) for name in SCORED]
-            if ours[0] is None:
-                continue
-            paper = [FIGURES["dermamnist", method, budget, name].median for name in SCORED]
-            good = ours[0] >= paper[0] and ours[1] <= paper[1]
-            (ahead if good else behind).append(f"{METHODS[method]} at {budget:,}")
-    lines = [
-        f"At least as good as the paper in both scores: {', '.join(ahead) or 'nowhere'}. Behind it in one or both: "
-    ]
-    lines[0] += f"{', '.join(behind) or 'nowhere'}."
-    planned = []
+            ours = derma(found, method, budget)
+            if ours:
+                paper = [FIGURES["dermamnist", method, budget, name].median for name in SCORED]
+                good = ours[0] >= paper[0] and ours[1] <= paper[1]
+                (ahead if good else behind).append(f"{METHODS[method]} at {budget:,}")
+    return (
+        f"At least as good as the paper in both scores: {', '.join(ahead) or 'nowhere'}. "
+        f"Behind it in one or both: {', '.join(behind) or 'nowhere'}."
+    )
+
+
+def beside_the_authors(found, authors):
+    """Our protocol and theirs where both were run."""
+    parts = []
+    for method in ("ae", "sae"):
+        for budget in BUDGETS:
+            ours, theirs = (derma(one, method, budget) for one in (found, authors))
+            if ours and theirs:
+                pairs = (f"{agreement:.3f}/{variation:.3f}" for agreement, variation in (theirs, ours))
+                parts.append(f"{METHODS[method]} at {budget:,} {' against '.join(pairs)}")
+    return (
+        "The authors' protocol (a tenth of the rows held back, the best epoch kept) against ours, agreement and total "
+        f"variation: {'; '.join(parts)}."
+    )
+
+
+def beside_both_plans(found):
+    """The planned ensemble and the better of the paper's two plans."""
+    parts = []
     for budget in BUDGETS:
-        at = {m: [middle(scores(found, "dermamnist", m, budget, name)) for name in SCORED] for m in METHODS}
-        if at["planned"][0] is None or at["ae"][0] is None or at["sae"][0] is None:
-            continue
-        best = max(at["ae"][0], at["sae"][0]), min(at["ae"][1], at["sae"][1])
-        verdicts = ["no worse" if at["planned"][0] >= best[0] else "worse"]
-        verdicts.append("no worse" if at["planned"][1] <= best[1] else "worse")
-        planned.append(f"at {budget:,} epochs {verdicts[0]} in agreement and {verdicts[1]} in total variation")
-    theirs = []
-    for method in ("ae", "sae"):
-        for budget in BUDGETS:
-            at = {
-                p: [middle(scores(found, "dermamnist", method, budget, n, None, p)) for n in SCORED] for p in PROTOCOLS
-            }
-            if at["authors"][0] is not None and at["argmin"][0] is not None:
-                pairs = (f"{at[p][0]:.3f}/{at[p][1]:.3f}" for p in ("authors", "argmin"))
-                theirs.append(f"{METHODS[method]} at {budget:,} {' against '.join(pairs)}")
-    if theirs:
-        lines.append(
-            "The authors' protocol (a tenth of the rows held back, the best epoch kept) against ours, agreement and total "
-            f"variation: {'; '.join(theirs)}. It does not explain the difference where it is no better."
-        )
-    if planned:
-        lines.append(f"The planned ensemble against the better of the paper's two plans: {'; '.join(planned)}.")
-    return " ".join(lines)
+        planned, *others = (derma(found, method, budget) for method in ("planned", "ae", "sae"))
+        if planned and all(others):
+            agreement, variation = max(one[0] for one in others), min(one[1] for one in others)
+            verdicts = (
+                "worse" if planned[0] < agreement else "no worse",
+                "worse" if planned[1] > variation else "no worse",
+            )
+            parts.append(f"at {budget:,} epochs {verdicts[0]} in agreement and {verdicts[1]} in total variation")
+    return f"The planned ensemble against the better of the paper's two plans: {'; '.join(parts)}."
 
 
 def inside_words():
@@ -177,7 +206,7 @@ def perturbed_words(found):
         for budget in BUDGETS:
             for method in ("ae", "sae"):
                 moved = study["cells"].get(f"{method} perturbed, {budget}")
-                plain = scores(found, "uci_gap", method, budget, "w1", {"split": split})
+                plain = w1(found, split, method, budget)
                 if moved and plain:
                     cells += 1
                     worse += median(one["w1"] for one in moved) > median(plain)
@@ -197,27 +226,25 @@ def equal_words(rows):
     return text
 
 
-def derma_table(found):
+def derma_table(tables):
     rows = []
     for budget in BUDGETS:
         for method, title in METHODS.items():
-            for protocol in PROTOCOLS:
-                cells = [scores(found, "dermamnist", method, budget, name, None, protocol) for name in SCORED]
+            for protocol, found in tables.items():
+                names = (*SCORED, "accuracy", "nll", "confidence")
+                cells = [found.values("dermamnist", method, budget, name) for name in names]
                 if not cells[0]:
                     continue
                 papers = [FIGURES.get(("dermamnist", method, budget, name)) for name in SCORED]
-                extra = [
-                    middle(scores(found, "dermamnist", method, budget, name, None, protocol))
-                    for name in ("accuracy", "nll", "confidence")
-                ]
+                medians = [shown(middle(cell)) for cell in cells]
                 rows.append(
                     [
                         f"{budget:,}",
                         title + (", authors' protocol" if protocol == "authors" else ""),
                         f"{len(cells[0])}",
-                        *(shown(middle(cell)) for cell in cells),
+                        *medians[:2],
                         *("" if figure is None else shown(figure.median) for figure in papers),
-                        *(shown(value) for value in extra),
+                        *medians[2:],
                         plan_of(found, "dermamnist", budget) if method == "planned" else "",
                     ]
                 )
@@ -233,18 +260,10 @@ def inside_table(found):
                 runs = study.get("inside", {}).get(f"{method}, {budget}")
                 if not runs:
                     continue
-                w1 = middle(scores(found, "uci_gap", method, budget, "w1", {"split": split}))
-                parts = [median(one[part] for one in runs) for part in PARTS]
-                rows.append([f"{split}", f"{budget:,}", title, *(number(part) for part in parts), shown(w1)])
+                parts = [shown(median(one[part] for one in runs)) for part in PARTS]
+                rows.append([f"{split}", f"{budget:,}", title, *parts, shown(middle(w1(found, split, method, budget)))])
     heads = ["split", "budget", "method", "loss, first", "loss, later", "spread within chains", "between", "W1"]
     return table(heads, rows)
-
-
-PARTS = ("loss_first", "loss_later", "spread_within", "spread_between")
-
-
-def number(value):
-    return "" if value != value else f"{value:.3f}"
 
 
 def walk_table():
@@ -275,7 +294,7 @@ def widest_walk():
             medians = [
                 median(one["w1"] for one in runs)
                 for place, runs in study["cells"].items()
-                if place.endswith(f", {budget}") and "perturbed" not in place
+                if place.startswith(WALKS) and place.endswith(f", {budget}")
             ]
             if medians:
                 ratios.append(max(medians) / min(medians))
@@ -288,7 +307,7 @@ def perturbed_table(found):
         for budget in BUDGETS:
             cells = []
             for method in ("ae", "sae"):
-                plain = middle(scores(found, "uci_gap", method, budget, "w1", {"split": split}))
+                plain = middle(w1(found, split, method, budget))
                 moved = middle([one["w1"] for one in study["cells"].get(f"{method} perturbed, {budget}", [])])
                 cells += [shown(plain), shown(moved)]
             rows.append([f"{split}", f"{budget:,}", *cells])
@@ -304,10 +323,9 @@ def equal_agreement(found):
     for task in ("cifar10", "cifar10c", "imdb", "dermamnist"):
         line = sorted(tuple(FIGURES[task, "ae", b, name].median for name in SCORED) for b in BUDGETS)
         rows += _differences(f"{task}, paper", line, {b: _paper(task, b) for b in BUDGETS})
-    ours = [tuple(middle(scores(found, "dermamnist", "ae", b, name)) for name in SCORED) for b in BUDGETS]
-    line = sorted(point for point in ours if None not in point)
-    sae = {b: tuple(middle(scores(found, "dermamnist", "sae", b, name)) for name in SCORED) for b in BUDGETS}
-    return rows + _differences("dermamnist, ours", line, sae)
+    ae, sae = ({budget: derma(found, method, budget) for budget in BUDGETS} for method in ("ae", "sae"))
+    line = sorted(tuple(point) for point in ae.values() if point)
+    return rows + _differences("dermamnist, ours", line, {budget: point for budget, point in sae.items() if point})
 
 
 def _paper(task, budget):
@@ -318,8 +336,6 @@ def _differences(title, line, points):
     """Linear between AE's points; nothing is said beyond them."""
     rows = []
     for budget, (agreement, variation) in points.items():
-        if agreement is None:
-            continue
         there = None
         for (a, ta), (b, tb) in itertools.pairwise(line):
             if a <= agreement <= b and b > a:
@@ -334,13 +350,8 @@ def readme_table(found):
     """What a newcomer should see: the paper's plans and ours, two budgets."""
     rows = []
     for split in REFERENCED:
-        cells = [
-            shown(middle(scores(found, "uci_gap", method, budget, "w1", {"split": split})))
-            for budget in (1000, 10_000)
-            for method in METHODS
-        ]
-        floor = json.loads((ROOT / f"results/reference-uci_gap-{split}.json").read_text())["floor"]["w1"]
-        rows.append([f"{split}", *cells, f"{floor:.3f}"])
+        cells = [shown(middle(w1(found, split, method, budget))) for budget in (1000, 10_000) for method in METHODS]
+        rows.append([f"{split}", *cells, f"{floor(split):.3f}"])
     heads = [f"{title}, {budget:,}" for budget in (1000, 10_000) for title in METHODS.values()]
     return table(["split", *heads, "floor"], rows)
 
@@ -352,30 +363,31 @@ def with_table(page, found):
 
 
 def render():
-    found = records.read_all(ROOT / "results")
-    text = (ROOT / "docs" / "closer.template.md").read_text()
+    tables = {protocol: Table(records.read_all(ROOT / "results"), protocol) for protocol in PROTOCOLS}
+    found = tables["argmin"]
     parts = {
         "GAP": gap_table(found),
         "GOAL": goal(found),
-        "DERMA": derma_table(found),
+        "SAME": same(found),
+        "SCATTER": scatter(found),
+        "CHAINS": chains_table(found),
+        "CHAINS_WORDS": chains_words(found),
+        "DERMA": derma_table(tables),
+        "DERMA_WORDS": f"{beside_the_paper(found)} {beside_both_plans(found)}",
+        "DERMA_AUTHORS": beside_the_authors(found, tables["authors"]),
         "INSIDE": inside_table(found),
+        "INSIDE_WORDS": inside_words(),
         "WALKS": walk_table(),
         "WIDEST": widest_walk(),
         "PERTURBED": perturbed_table(found),
+        "PERTURBED_WORDS": perturbed_words(found),
         "EQUAL": table(EQUAL_HEADS, equal_agreement(found)),
         "EQUAL_WORDS": equal_words(equal_agreement(found)),
-        "SAME": same(found),
-        "SCATTER": scatter(found),
-        "DERMA_WORDS": derma_words(found),
-        "INSIDE_WORDS": inside_words(),
-        "PERTURBED_WORDS": perturbed_words(found),
     }
-    for name, part in parts.items():
-        text = text.replace("{{" + name + "}}", part)
-    return text
+    return filled("closer.template.md", parts)
 
 
 if __name__ == "__main__":
     (ROOT / "docs" / "closer.md").write_text(render())
     readme = ROOT / "README.md"
-    readme.write_text(with_table(readme.read_text(), records.read_all(ROOT / "results")))
+    readme.write_text(with_table(readme.read_text(), Table(records.read_all(ROOT / "results"))))

@@ -140,7 +140,7 @@ def _made(r: int, posterior: Posterior, side_by_side: int, scored: Scored) -> di
         "diverged": posterior.diverged,
         "seconds": round(float(np.sum([info.seconds for info in posterior.infos])), 3),
         "side_by_side": side_by_side,
-        "scores": {name: float(f"{value:.6g}") for name, value in scored.scores.items()},
+        "scores": records.rounded(scored.scores),
     }
 
 

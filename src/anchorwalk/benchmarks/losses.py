@@ -15,7 +15,8 @@ HostArray = np.ndarray[Any, Any]
 FIRST_EPOCHS = 100
 SAE_MEMBERS = 21
 AE_MEMBERS = 2
-AE_COLOUR, SAE_COLOUR = "#b3541e", "#1f5f8b"
+COLOURS = {"ae": "#b3541e", "sae": "#1f5f8b", "planned": "#3a7d44"}
+"""Of methods in figures."""
 
 
 def run(case: Case, seed: int = 0) -> dict[str, list[HostArray]]:
@@ -51,7 +52,7 @@ def draw(losses: dict[str, list[HostArray]], path: Path, title: str) -> None:
     shift = 0.05 * (np.max(values) - np.min(values)) - np.min(values)  # a logarithm needs numbers above zero
     plain = FuncFormatter(lambda value, _: f"{value:g}")
     names = {"AE": "Anchored ensemble", "SAE": "Sequential anchored ensemble"}
-    for axis, (name, colour) in zip(axes, (("AE", AE_COLOUR), ("SAE", SAE_COLOUR)), strict=True):
+    for axis, (name, colour) in zip(axes, (("AE", COLOURS["ae"]), ("SAE", COLOURS["sae"])), strict=True):
         members = losses[name]
         starts = np.cumsum([0, *(len(member) for member in members)])
         for start, member in zip(starts, members, strict=False):

@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,11 @@ def save(path: Path, record: dict[str, Any]) -> None:
     """Write a record of any kind as JSON; its folder is made where it is missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     files.write(path, (json.dumps(record, indent=1) + "\n").encode())
+
+
+def rounded(values: Mapping[str, float]) -> dict[str, float]:
+    """Scores as records hold them: six digits."""
+    return {name: float(f"{value:.6g}") for name, value in values.items()}
 
 
 def there(folder: Path, name: str, with_predictions: bool) -> bool:

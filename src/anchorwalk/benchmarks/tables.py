@@ -10,6 +10,8 @@ from anchorwalk.benchmarks.tasks import TASKS, Variant
 
 SCORES = {"agreement": "Agreement", "total_variation": "Total variation", "w1": "W1", "w2": "W2"}
 """Scores of the tables, by their names in records."""
+TITLES = {"ae": "AE", "sae": "SAE", "planned": "planned", "map": "MAP", "deep_ensemble": "deep ensemble"}
+"""Methods as pages and figures call them, by their names in records."""
 HIGHER_IS_BETTER = {"agreement"}
 NOT_COMPARABLE = (
     "UCI-Gap is not comparable with the paper's figures: the reference posterior is our own, and the paper does not "
@@ -76,8 +78,14 @@ class Table:
 
     def cell(self, row: Row, method: str, budget: int, score: str) -> Cell | None:
         """The runs of a cell; None where there are none."""
-        values = self._values.get((row.task, row.variant, method, budget, score))
-        return Cell(tuple(values)) if values else None
+        values = self.values(row.task, method, budget, score, row.variant)
+        return Cell(values) if values else None
+
+    def values(
+        self, task: str, method: str, budget: int, score: str, variant: Variant | None = None
+    ) -> tuple[float, ...]:
+        """A score of every run of a cell, in the order of the runs; none where there are none."""
+        return tuple(self._values.get((task, variant or Variant(), method, budget, score), ()))
 
     def methods(self, row: Row) -> list[str]:
         """AE and SAE, and what else has runs on this row."""
@@ -94,6 +102,10 @@ class Table:
         """The scores of a row: the paper's, and W2 beside W1."""
         scores = TASKS[row.task].scores
         return (*scores, "w2") if "w1" in scores else scores
+
+
+def _title(method: str) -> str:
+    return TITLES.get(method, method)
 
 
 def _better(medians: dict[str, float], score: str) -> str | None:
@@ -170,13 +182,13 @@ def _second_markdown(table: Table, score: str, rows: Sequence[Row]) -> Iterable[
         for method in table.methods(row):
             cells = [_full(table, row, method, budget, score) for budget in BUDGETS]
             tail = "" if floor is None else f"{floor:.3f}"
-            yield f"| {row.title} | {method.upper()} | {' | '.join(cells)} | {tail} |"
+            yield f"| {row.title} | {_title(method)} | {' | '.join(cells)} | {tail} |"
         for method in ("ae", "sae"):
             figures = [FIGURES.get((row.task, method, budget, score)) for budget in BUDGETS]
             if any(figures):
                 best = [paper_better(row.task, budget, score) == method for budget in BUDGETS]
                 cells = [_spread(figure, bold) for figure, bold in zip(figures, best, strict=True)]
-                yield f"| {row.title} | {method.upper()}, paper | {' | '.join(cells)} | |"
+                yield f"| {row.title} | {_title(method)}, paper | {' | '.join(cells)} | |"
 
 
 def _full(table: Table, row: Row, method: str, budget: int, score: str) -> str:
@@ -216,13 +228,13 @@ def _first_latex(table: Table) -> Iterable[str]:
                 cell = table.cell(row, method, budget, score)
                 best = table.better(row, budget, score) == method
                 cells.append("" if cell is None else _math(cell.figure.median, best))
-            yield f"{head} & {method.upper()} & {' & '.join(cells)} \\\\"
+            yield f"{head} & {_title(method)} & {' & '.join(cells)} \\\\"
             papers = []
             for row, score in columns:
                 figure = FIGURES.get((row.task, method, budget, score))
                 best = paper_better(row.task, budget, score) == method
                 papers.append("" if figure is None else f"\\textcolor{{gray}}{{{_math(figure.median, best)}}}")
-            yield f" & \\textcolor{{gray}}{{{method.upper()}, paper}} & {' & '.join(papers)} \\\\"
+            yield f" & \\textcolor{{gray}}{{{_title(method)}, paper}} & {' & '.join(papers)} \\\\"
     yield "\\hline"
     yield "\\end{tabular}"
 
@@ -244,14 +256,14 @@ def _second_latex(table: Table) -> Iterable[str]:
                     cells.append("" if cell is None else f"{_deviations(cell.figure, best)} ({len(cell.values)})")
                 floor = table.floors.get((row.task, row.variant, score))
                 tail = "" if floor is None else f"${floor:.3f}$"
-                yield f"{_marked(row)} & {_escape(method.upper())} & {' & '.join(cells)} & {tail} \\\\"
+                yield f"{_marked(row)} & {_escape(_title(method))} & {' & '.join(cells)} & {tail} \\\\"
             for method in ("ae", "sae"):
                 figures = [FIGURES.get((row.task, method, budget, score)) for budget in BUDGETS]
                 best_of = [paper_better(row.task, budget, score) == method for budget in BUDGETS]
                 if any(figures):
                     texts = [_deviations(f, b) if f else "" for f, b in zip(figures, best_of, strict=True)]
                     greys = [f"\\textcolor{{gray}}{{{text}}}" if text else "" for text in texts]
-                    yield f" & \\textcolor{{gray}}{{{method.upper()}, paper}} & {' & '.join(greys)} & \\\\"
+                    yield f" & \\textcolor{{gray}}{{{_title(method)}, paper}} & {' & '.join(greys)} & \\\\"
     yield "\\hline"
     yield "\\end{tabular}"
     yield ""
