@@ -94,20 +94,27 @@ def test_first_trainings_grow_with_the_budget_where_they_are_far_from_finished()
     assert lengths[1] > 3 * lengths[0]
 
 
-def test_later_members_are_planned_where_they_are_worth_their_epochs():
-    """Independent anchors, and two epochs that reach the optimum: a later member is worth a training from scratch."""
+def wide(noise=0.0):
+    """Forty weights that the rows together tell about as much of as the prior: 400 / 20 ** 2 = 1."""
     weights, rows = 40, 400
-    x = np.random.default_rng(0).normal(size=(rows, weights)).astype(np.float32)
-    wide = aw.Problem(
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(rows, weights)).astype(np.float32)
+    return aw.Problem(
         lambda key: jnp.zeros(weights),
         lambda w, x: x @ w,
-        aw.Normal(scale=20.0),  # rows together tell about as much as the prior: 400 / 20 ** 2 = 1
+        aw.Normal(scale=20.0),
         aw.Prior(scale=1.0),
-        data=(x, x.sum(axis=1)),
+        data=(x, x.sum(axis=1) + noise * rng.normal(size=rows)),
     )
-    # Curvatures are those of x.T @ x / rows / 400, all near 1 / 400, and the prior's 1 / 400: this rate leaves little.
-    how = aw.Training(aw.SGD(200.0), epochs=1, batch_size=rows)
-    planned = aw.plan_for(KEY, wide, 1000, aw.Independent(), first=how)
+
+
+# Curvatures are those of x.T @ x / rows / 400, all near 1 / 400, and the prior's 1 / 400: this rate leaves little.
+WIDE = aw.Training(aw.SGD(200.0), epochs=1, batch_size=400)
+
+
+def test_later_members_are_planned_where_they_are_worth_their_epochs():
+    """Independent anchors, and two epochs that reach the optimum: a later member is worth a training from scratch."""
+    planned = aw.plan_for(KEY, wide(), 1000, aw.Independent(), first=WIDE)
     assert planned.plan.then is not None, planned
     assert planned.plan.then.epochs == 2
     assert planned.plan.total > 0.8 * planned.plan.epochs / 2
@@ -119,6 +126,30 @@ def test_later_members_are_planned_where_they_are_worth_their_epochs():
 def test_no_later_members_where_short_trainings(left):
     plan = aw.plan_for(KEY, problem(), 1000, aw.Independent(), first=FAST, then=descent(left)).plan
     assert plan.members == 1
+
+
+def test_noise_of_short_trainings_is_not_taken_for_a_walk():
+    """Ten rows a step, and a rate at which two epochs go s = 1 - e ** -0.1 of the way to the optimum: the order of the
+    rows moves members ten times as far as the anchors do, and must fall out of what walking brings.
+
+    An anchor that moves by d, 2 d, 3 d takes its member s ((1 - s) ** 2 + 2 (1 - s) + 3) d along, of 3 d.
+    """
+    short = aw.Training(aw.SGD(0.25), epochs=1, batch_size=10)
+    walk = aw.Rotation(step_size=0.01, refresh=0.0)
+    pilots = aw.plan_for(KEY, wide(noise=20.0), 1000, walk, first=WIDE, then=short).pilots
+    s = 1 - np.exp(-0.1)
+    along = s * ((1 - s) ** 2 + 2 * (1 - s) + 3) / 3
+    # Moves are of 3 chains in 40 weights and the spread has 80 degrees of freedom: off by a fifth or so together.
+    assert pilots.reach[2] == pytest.approx(along**2, rel=0.6)
+
+
+def test_chains_are_planned_for_inputs_that_are_given():
+    """A line through the origin: chains differ in proportion to x, and not at all where it is zero."""
+    near, far = (aw.plan_for(KEY, problem(), 1000, first=SLOW, at=np.full(5, x, np.float32)) for x in (0.1, 1e4))
+    assert far.pilots.spread == pytest.approx(1e5 * near.pilots.spread, rel=1e-4)
+    assert far.pilots.moved == near.pilots.moved  # looked at on training inputs all the same
+    assert far.plan.chains > near.plan.chains == 1
+    assert "at the inputs that were given" in str(far)
 
 
 def error(chains, epochs, left):
@@ -237,8 +268,10 @@ def test_pilots_need_steps_that_tell(monkeypatch):
         ({"first": aw.Adam(1e-3)}, ["Training"]),
         ({"walk": 0.1}, ["walk"]),
         ({"key": 0}, ["key"]),
+        ({"at": "test.csv"}, ["plan_for(at=)"]),
+        ({"at": np.zeros(0, np.float32)}, ["plan_for(at=)"]),
     ],
-    ids=["nothing", "half", "problem", "training", "walk", "key"],
+    ids=["nothing", "half", "problem", "training", "walk", "key", "text for inputs", "no inputs"],
 )
 def test_what_is_wrong_is_said_before_any_pilot(change, words, monkeypatch):
     monkeypatch.setattr(module, "sample", lambda *_: pytest.fail("a pilot was run"))

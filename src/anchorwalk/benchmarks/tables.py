@@ -10,7 +10,14 @@ from anchorwalk.benchmarks.tasks import TASKS, Variant
 
 SCORES = {"agreement": "Agreement", "total_variation": "Total variation", "w1": "W1", "w2": "W2"}
 """Scores of the tables, by their names in records."""
-TITLES = {"ae": "AE", "sae": "SAE", "planned": "planned", "map": "MAP", "deep_ensemble": "deep ensemble"}
+TITLES = {
+    "ae": "AE",
+    "sae": "SAE",
+    "planned": "planned",
+    "planned_at": "planned, inputs given",
+    "map": "MAP",
+    "deep_ensemble": "deep ensemble",
+}
 """Methods as pages and figures call them, by their names in records."""
 HIGHER_IS_BETTER = {"agreement"}
 NOT_COMPARABLE = (

@@ -2,14 +2,15 @@
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from anchorwalk import checks
+from anchorwalk import checks, tree
 from anchorwalk.ensembles.describe import DEFAULT_WALK
 from anchorwalk.ensembles.plan import Plan
 from anchorwalk.ensembles.posterior import Posterior
@@ -17,10 +18,11 @@ from anchorwalk.ensembles.runners import Runner
 from anchorwalk.ensembles.sample import sample
 from anchorwalk.errors import Status, TrainingFailed
 from anchorwalk.likelihoods import ClassLikelihood
-from anchorwalk.problem import Problem
+from anchorwalk.problem import Problem, check_apply, check_inputs
 from anchorwalk.store import MemoryStore
+from anchorwalk.store.base import Header
 from anchorwalk.training import Adam, Training
-from anchorwalk.types import Key, Walk
+from anchorwalk.types import ChainState, Inputs, Key, Params, Walk, WalkInfo, WalkState
 from anchorwalk.walks import check_walk, diagnostics
 
 HostArray = np.ndarray[Any, Any]
@@ -51,11 +53,13 @@ class Pilots(NamedTuple):
         lengths: Epochs of the first trainings that were tried, each twice the one before.
         losses: Mean anchored loss over the last epoch of each, in nats per row.
         moved: How far predictions at training inputs moved from each length to the next.
-        spread: Standard deviation of predictions between chains, at inputs that the data do not fix.
+        spread: Standard deviation of predictions between chains, at inputs that the data do not fix, or at those that
+            were given.
         slips: By epochs of a short training: how far it takes predictions at training inputs from those of the first
             member, alike in all chains. A member that follows its anchor moves by nothing on average, as walks are
             stationary. Empty where first trainings were too far from finished for short ones to be tried.
-        reach: By epochs of a short training: the share of `spread` squared that a chain can reach by walking.
+        reach: By epochs of a short training: the share of `spread` squared that a chain can reach by walking, from
+            how far members are from those of chains with the same noise whose anchors stand still.
         epochs: Epochs that the pilots spent.
     """
 
@@ -113,6 +117,7 @@ def plan_for(
     first: Training | None = None,
     then: Training | None = None,
     runner: str | Runner = "auto",
+    at: Inputs | None = None,
 ) -> Planned:
     """Chains, members and epochs for a budget, chosen by pilots that spend a fifth of it at most.
 
@@ -120,8 +125,9 @@ def plan_for(
     behind their walking anchors; chains and members are few. Pilots of three lengths show the first: how far
     predictions at training inputs move when a training is twice as long. Pilots of short trainings show the second. The
     third is how much chains disagree where the data do not fix predictions: at inputs whose features come each from
-    another training row. The plan with the least expected square of the error is taken. No test rows, and no
-    reference, are looked at. A budget that leaves pilots fewer than 50 steps is shared by two chains, without pilots.
+    another training row, or, better, at inputs like those that you will ask for, if you give some. The plan with the
+    least expected square of the error is taken. No test rows, and no reference, are looked at. A budget that leaves
+    pilots fewer than 50 steps is shared by two chains, without pilots.
 
     Args:
         key: `jax.random.key(...)`; decides the pilots. The run itself may use the same one.
@@ -132,6 +138,8 @@ def plan_for(
             a rate that falls from 0.001 to a hundredth of it, and batches of 32.
         then: The same for later trainings. By default as `first`.
         runner: As in `sample`.
+        at: Inputs as in training, without targets, like those at which predictions will be wanted. Where chains agree
+            on them few chains will do, and all the more epochs are left for each.
 
     Raises:
         InvalidInput: Arguments that do not fit together.
@@ -156,14 +164,22 @@ def plan_for(
     first = Training(Adam(1e-3, end_rate=1e-5), 1, min(32, problem.n)) if first is None else first
     then = first if then is None else then
     Plan(1, 2, first, then)  # refuses what is no training
+    at = None if at is None else _check_at(problem, at)
     shortest = int(FIRST_SHARE * budget / (7 * CHAINS))
     if shortest == 0 or replace(first, epochs=shortest).steps(problem.n) < LEAST_STEPS:
         return _without_pilots(problem, budget, first)
-    pilots = _fly(key, problem, budget, shortest, walk, first, then, runner)
+    pilots = _fly(key, problem, budget, shortest, walk, first, then, runner, at)
     best = _best(pilots, budget - pilots.epochs, walk)
     later = replace(then, epochs=best.short) if best.members > 1 else None
     plan = Plan(best.chains, best.members, replace(first, epochs=best.first), later)
-    return Planned(plan, pilots, _explain(pilots, plan, budget))
+    return Planned(plan, pilots, _explain(pilots, plan, budget, at is not None))
+
+
+def _check_at(problem: Problem, at: Inputs) -> Inputs:
+    dtype = jnp.result_type(*jax.tree.leaves(problem.params_like))
+    at, rows = check_inputs("plan_for(at=)", at, dtype)
+    check_apply("plan_for(at=)", problem.apply, problem.params_like, at, rows)
+    return jax.tree.map(np.asarray, at)
 
 
 def _without_pilots(problem: Problem, budget: int, first: Training) -> Planned:
@@ -189,10 +205,11 @@ def _fly(
     first: Training,
     then: Training,
     runner: str | Runner,
+    at: Inputs | None,
 ) -> Pilots:
     """Run the pilots: three lengths of first trainings, and short ones where the first are finished."""
     lengths = (shortest, 2 * shortest, 4 * shortest)
-    own, (seen, mixed) = jax.random.fold_in(key, PILOT), _probes(jax.random.fold_in(key, PROBE), problem)
+    own, (seen, asked) = jax.random.fold_in(key, PILOT), _probes(jax.random.fold_in(key, PROBE), problem, at)
     first, then = replace(first, evaluate=False), replace(then, evaluate=False)
     found, losses = [], []
     for epochs in lengths:
@@ -201,27 +218,51 @@ def _fly(
         found.append(_predictions(longest, problem, seen, 0))
         losses.append(float(np.mean([np.asarray(member.losses)[-1] for member in longest])))
     moved = tuple(math.sqrt(_mean_square(after - before)) for before, after in itertools.pairwise(found))
-    there = _predictions(longest, problem, mixed, 0)
+    there = _predictions(longest, problem, asked, 0)
     spread = _mean_square(there - there.mean(axis=0)) * CHAINS / (CHAINS - 1)
     cost, slips, reach = CHAINS * sum(lengths), {}, {}
+    limit = cost + FOLLOW_SHARE * budget
     for epochs, steps in FOLLOWS.items() if moved[-1] < FINISHED * math.sqrt(spread) else ():
-        if CHAINS * epochs * steps > FOLLOW_SHARE * budget:
+        if cost + 2 * CHAINS * epochs * steps > limit:
             break
-        copied = MemoryStore()
-        store.copy_to(copied)
         plan = Plan(CHAINS, 1 + steps, replace(first, epochs=lengths[-1]), replace(then, epochs=epochs))
-        posterior = sample(own, problem, plan, walk, runner, copied, [])
-        cost += CHAINS * epochs * steps
-        slips[epochs] = _alike(_predictions(posterior, problem, seen, steps) - found[-1])
-        away = _predictions(posterior, problem, mixed, steps) - there
+        walking, still = (sample(own, problem, plan, how, runner, _AnyWalk(store), []) for how in (walk, _Still(walk)))
+        cost += 2 * CHAINS * epochs * steps
+        slips[epochs] = _alike(_predictions(walking, problem, seen, steps) - found[-1])
+        # Starts, orders of rows and first anchors are the same: only the anchors' steps can make a difference.
         # Predictions are taken as linear in the anchor: those of unrelated anchors differ by as much more as they do.
-        own_way = max(0.0, _mean_square(away) - _alike(away) ** 2)
-        reach[epochs] = min(1.0, own_way / (2 * _anchors_moved(walk, steps)) / spread)
+        by_walking = _predictions(walking, problem, asked, steps) - _predictions(still, problem, asked, steps)
+        reach[epochs] = min(1.0, _mean_square(by_walking) / (2 * _anchors_moved(walk, steps)) / spread)
     return Pilots(lengths, tuple(losses), moved, math.sqrt(spread), slips, reach, cost)
 
 
-def _probes(key: Key, problem: Problem) -> tuple[Any, Any]:
-    """Training inputs, and inputs in which each feature comes from a training row of its own."""
+@tree.node()
+@dataclass(frozen=True)
+class _Still:
+    """The same start as a walk's, and no step."""
+
+    walk: Walk
+
+    def init(self, key: Key, like: Params) -> WalkState:
+        return self.walk.init(key, like)
+
+    def step(self, key: Key, state: WalkState) -> tuple[WalkState, WalkInfo]:
+        return state, WalkInfo(jnp.zeros(()))
+
+
+class _AnyWalk(MemoryStore):
+    """The first members of a run, to go on from with its own walk or another."""
+
+    def __init__(self, run: MemoryStore) -> None:
+        super().__init__()
+        run.copy_to(self)
+
+    def begin(self, header: Header, like: ChainState, about: Mapping[str, Any]) -> None:
+        super().begin({name: value for name, value in header.items() if name != "walk"}, like, about)
+
+
+def _probes(key: Key, problem: Problem, at: Inputs | None = None) -> tuple[Any, Any]:
+    """Training inputs, and given ones, or such in which each feature comes from a training row of its own."""
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).tolist())
     rows = rng.integers(0, problem.n, PROBES)
 
@@ -231,7 +272,11 @@ def _probes(key: Key, problem: Problem) -> tuple[Any, Any]:
         return np.take_along_axis(flat, sources, axis=0).reshape(PROBES, *leaf.shape[1:])
 
     x = jax.tree.map(np.asarray, problem.data.x)
-    return jax.tree.map(lambda leaf: leaf[rows], x), jax.tree.map(mix, x)
+    seen = jax.tree.map(lambda leaf: leaf[rows], x)
+    if at is None:
+        return seen, jax.tree.map(mix, x)
+    given = rng.integers(0, len(jax.tree.leaves(at)[0]), PROBES)
+    return seen, jax.tree.map(lambda leaf: leaf[given], at)
 
 
 def _predictions(posterior: Posterior, problem: Problem, probes: Any, index: int) -> HostArray:
@@ -300,7 +345,7 @@ def _candidates(pilots: Pilots, budget: int) -> Iterator[_Candidate]:
                 yield _Candidate(chains, first, members, short)
 
 
-def _explain(pilots: Pilots, plan: Plan, budget: int) -> str:
+def _explain(pilots: Pilots, plan: Plan, budget: int, given: bool) -> str:
     shorter, longest = pilots.lengths[-2:]
     fell = pilots.losses[-2] - pilots.losses[-1]
     lines = [
@@ -323,9 +368,9 @@ def _explain(pilots: Pilots, plan: Plan, budget: int) -> str:
             "One member a chain: first trainings are so far from finished that short ones would lose what they have "
             "reached."
         )
+    where = "at the inputs that were given" if given else "where the data do not fix predictions"
     number = "One chain" if plan.chains == 1 else f"{plan.chains:,} chains"
     lines.append(
-        f"{number}, because they differ by {pilots.spread:.2g} where the data do not fix predictions, and more of them "
-        "would shorten their trainings."
+        f"{number}, because they differ by {pilots.spread:.2g} {where}, and more of them would shorten their trainings."
     )
     return "\n".join(lines)

@@ -1,6 +1,6 @@
 """Anchored or sequential anchored ensembles as `plan_for` plans them, pilots paid from the budget."""
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import jax
 
@@ -13,13 +13,16 @@ from anchorwalk.walks import GuidedWalk
 
 
 @lru_cache(maxsize=4)
-def choose(case: Case, budget: int) -> tuple[Plan, Walk]:
+def choose(case: Case, budget: int, given: bool) -> tuple[Plan, Walk]:
     """The plan of pilots with the authors' optimisers and walk, the same for all runs of a case."""
     settings, rows = case.settings, case.problem.n
     walk = GuidedWalk(step_size=settings.relative_step)
     runner = Sequential() if case.side_by_side == 1 else Vectorized(CHAINS)
     first, then = settings.training("first", 1, rows), settings.training("then", 1, rows)
-    return plan_for(jax.random.key(0), case.problem, budget, walk, first, then, runner).plan, walk
+    at = case.x_test if given else None
+    return plan_for(jax.random.key(0), case.problem, budget, walk, first, then, runner, at).plan, walk
 
 
-PLANNED = Anchored("planned", choose)
+PLANNED = Anchored("planned", partial(choose, given=False))
+PLANNED_AT = Anchored("planned_at", partial(choose, given=True))
+"""Told the test inputs, not their targets."""
