@@ -4,7 +4,7 @@ On uci_gap: the paper's plans of SAE with other walks and steps than the authors
 targets moved by draws of the noise; every number of chains that might share a budget, one member each; and, for a
 few runs of AE, SAE and the planned ensemble, how far members are from their optima and how predictions vary within
 and between chains. On dermamnist: AE, and SAE with the guided walk's steps, at 200 epochs, scores and the inside of
-a run at once. A cell that is recorded is not run again.
+a run at once, and what it changes when pixels are off by a few levels. A cell that is recorded is not run again.
 """
 
 import argparse
@@ -13,12 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import jax
+import numpy as np
 
 import anchorwalk as aw
 from anchorwalk.benchmarks import BUDGETS, METHODS, Variant, open_case, records
 from anchorwalk.benchmarks.methods import Anchored
 from anchorwalk.benchmarks.scores import score
 from anchorwalk.benchmarks.tasks.uci_gap import REFERENCED
+from anchorwalk.reference.references import distances
 
 RESULTS = Path(__file__).parent.parent / "results"
 RUNS = {"uci_gap": 20, "dermamnist": 1}
@@ -32,6 +34,7 @@ INSIDE = ("loss_first", "loss_later", "gradient_first", "gradient_later", "sprea
 INSIDE_RUNS = 5
 CHAINS = (1, 2, 3, 4, 6, 10, 20, 50)
 SHARED = (1000, 10_000)
+LEVELS = (1, 2, 4)
 
 
 def with_walk(walk):
@@ -97,6 +100,20 @@ def inside_of(case, posterior):
     return records.rounded({part: getattr(found, part) for part in INSIDE})
 
 
+def pixels_off(case, posterior):
+    """By how many levels of 255 pixels are off (standard deviation): scores then, and how far predictions moved."""
+    rng = np.random.default_rng(0)
+    rows = case.reference.rows
+    x = np.asarray(case.x_test[:rows])
+    plain = posterior.predict(x).probabilities
+    found = {}
+    for level in LEVELS:
+        moved = posterior.predict((x + rng.normal(0, level / 255, x.shape)).astype(x.dtype)).probabilities
+        own = {f"own_{name}": value for name, value in distances("probabilities", moved, plain).items()}
+        found[str(level)] = records.rounded(case.reference.compare(moved) | own)
+    return found
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--task", nargs="*", choices=list(RUNS), default=list(RUNS))
@@ -153,6 +170,7 @@ def run_derma(case, record, path, arguments):
             found = list(posteriors(case, method, 200, runs))
             record["cells"][place] = [scores_of(case, posterior) for posterior in found]
             record["inside"][place] = [inside_of(case, posterior) for posterior in found]
+            record.setdefault("pixels", {})[place] = [pixels_off(case, posterior) for posterior in found]
             save(path, record, case)
             print(case.label, place, record["cells"][place], flush=True)
 

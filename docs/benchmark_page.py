@@ -9,7 +9,7 @@ from anchorwalk.benchmarks.anchors import Worth
 from anchorwalk.benchmarks.anchors import markdown as anchors_markdown
 from anchorwalk.benchmarks.cost import Cost, readable
 from anchorwalk.benchmarks.cost import markdown as cost_markdown
-from anchorwalk.benchmarks.paper import BUDGETS
+from anchorwalk.benchmarks.paper import BUDGETS, FIGURES
 from anchorwalk.benchmarks.tables import Table, markdown
 from anchorwalk.benchmarks.tasks import Variant
 from anchorwalk.benchmarks.tasks.uci_gap import REFERENCED
@@ -121,6 +121,36 @@ def classes_table(found, task, variant=None):
     return table(heads, rows)
 
 
+PRIORS = ("1", "0.025")
+HALVES = {"choosing": "the rows that choose", "scoring": "the other rows"}
+
+
+def imdb_priors():
+    """One member with each prior, by halves of the reference's rows, and which of them is nearer."""
+    members = [load(f"prior-imdb-{prior}.json") for prior in PRIORS]
+    rows = []
+    for record in members:
+        halves = [f"{record['halves'][half][name]:.3f}" for half in HALVES for name in ("agreement", "total_variation")]
+        others = [f"{record['scores'][name]:.3f}" for name in ("accuracy", "nll", "confidence")]
+        rows.append([f"{record['prior_variance']:g}", *halves, *others])
+    heads = ["prior variance", *(f"{name}, {half}" for half in HALVES.values() for name in ("agreement", "TV"))]
+    best = min(members, key=lambda record: record["halves"]["choosing"]["total_variation"])
+    return table([*heads, "accuracy", "NLL", "mean top probability"], rows), f"{best['prior_variance']:g}"
+
+
+def imdb_halves():
+    """AE and SAE on the rows that did not choose the prior, beside the paper's figures."""
+    record = load("halves-imdb.json")
+    rows = []
+    for method, halves in record["halves"].items():
+        numbers = [f"{halves[half][name]:.3f}" for half in HALVES for name in ("agreement", "total_variation")]
+        names = ("agreement", "total_variation")
+        papers = [f"{FIGURES['imdb', method, record['budget'], name].median:.3f}" for name in names]
+        rows.append([f"{record['budget']:,}", METHODS[method], *numbers, *papers])
+    heads = ["budget", "method", *(f"{name}, {half}" for half in HALVES.values() for name in ("agreement", "TV"))]
+    return table([*heads, "paper's agreement", "paper's TV"], rows)
+
+
 def render():
     found = Table(records.read_all(ROOT / "results"))
     anchors = anchors_markdown([Worth(**row) for row in load("anchors.json")["rows"]]).rstrip()
@@ -136,6 +166,10 @@ def render():
         "VERDICT": verdict(found),
         "UNDECIDED": undecided(found),
         "DERMAMNIST": classes_table(found, "dermamnist"),
+        "IMDB": classes_table(found, "imdb"),
+        "IMDB_PRIORS": imdb_priors()[0],
+        "IMDB_PRIOR": imdb_priors()[1],
+        "IMDB_HALVES": imdb_halves(),
         "TABLES": tables,
         "ANCHORS": anchors,
         "COST": cost_markdown(costs, BUDGETS).rstrip(),

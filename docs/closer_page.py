@@ -40,11 +40,11 @@ def floor(split):
     return load(f"reference-uci_gap-{split}.json")["floor"]["w1"]
 
 
-def plan_of(found, task, budget, variant=None):
-    """The planned ensemble's plan in words."""
+def plan_of(found, task, budget, variant=None, method="planned"):
+    """A planned ensemble's plan in words."""
     for record in found.records:
         at = (record["task"], record["method"], record["budget"], record["variant"])
-        if at == (task, "planned", budget, variant or {}):
+        if at == (task, method, budget, variant or {}):
             plan = record["plan"]
             epochs = plan["first"].split("epochs=")[1].split(",")[0]
             each = plan["members"] // plan["chains"]
@@ -59,17 +59,21 @@ def gap_table(found):
             medians = [middle(w1(found, split, method, budget)) for method in METHODS]
             best = min((value for value in medians if value is not None), default=None)
             cells = [f"**{shown(value)}**" if value == best else shown(value) for value in medians]
-            plan = plan_of(found, "uci_gap", budget, {"split": split})
-            rows.append([f"{split}", f"{budget:,}", *cells, plan, f"{floor(split):.3f}"])
-    heads = ["split", "budget", "AE, paper's plan", "SAE, paper's plan", "planned", "its chains x epochs", "floor"]
+            plans = [
+                plan_of(found, "uci_gap", budget, {"split": split}, method) for method in ("planned", "planned_at")
+            ]
+            told = shown(middle(w1(found, split, "planned_at", budget)))
+            rows.append([f"{split}", f"{budget:,}", *cells, plans[0], told, plans[1], f"{floor(split):.3f}"])
+    heads = ["split", "budget", "AE, paper's plan", "SAE, paper's plan", "planned", "its chains x epochs"]
+    heads += ["planned, inputs given", "its chains x epochs", "floor"]
     return table(heads, rows)
 
 
-def goal(found):
-    """Whether the planned ensemble at 1000 epochs is nearer than the paper's sequential plan at 10,000."""
+def goal(found, method):
+    """Whether an ensemble of 1000 epochs is nearer than the paper's sequential plan at 10,000."""
     parts = []
     for split in REFERENCED:
-        ours = middle(w1(found, split, "planned", 1000))
+        ours = middle(w1(found, split, method, 1000))
         paper = middle(w1(found, split, "sae", 10_000))
         if ours is not None and paper is not None:
             verdict = "yes" if ours < paper else "no"
@@ -110,7 +114,10 @@ def chains_table(found):
         for budget in SHARED:
             medians = by_chains(split, budget)
             best = min(medians.values(), default=None)
-            cells = [f"**{shown(medians[n])}**" if n in medians and medians[n] == best else shown(medians.get(n)) for n in numbers]
+            cells = [
+                f"**{shown(medians[n])}**" if n in medians and medians[n] == best else shown(medians.get(n))
+                for n in numbers
+            ]
             planned = f"{shown(middle(w1(found, split, 'planned', budget)))} ({plan_of(found, 'uci_gap', budget, {'split': split})})"
             rows.append([f"{split}", f"{budget:,}", *cells, planned])
     return table(["split", "budget", *(f"{number}" for number in numbers), "planned"], rows)
@@ -198,6 +205,12 @@ def inside_words():
         "walked far, and ten epochs do not follow them. Planned members end "
         f"{min(gain):.2f} to {max(gain):.2f} nats a row lower than SAE's first ones at 1000 and 10,000 epochs."
     )
+
+
+def between(*splits):
+    """Standard deviation of predicted means between the members of AE, at 10,000 epochs."""
+    found = [median(one["spread_between"] for one in studies()[split]["inside"]["ae, 10000"]) for split in splits]
+    return f"{min(found):.2f} to {max(found):.2f}"
 
 
 def perturbed_words(found):
@@ -367,9 +380,12 @@ def render():
     found = tables["argmin"]
     parts = {
         "GAP": gap_table(found),
-        "GOAL": goal(found),
+        "GOAL": goal(found, "planned"),
+        "GOAL_TOLD": goal(found, "planned_at"),
         "SAME": same(found),
         "SCATTER": scatter(found),
+        "FAR": between(0, 1),
+        "NEAR": between(5, 6),
         "CHAINS": chains_table(found),
         "CHAINS_WORDS": chains_words(found),
         "DERMA": derma_table(tables),

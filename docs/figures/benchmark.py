@@ -10,40 +10,35 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from anchorwalk.benchmarks import records
-from anchorwalk.benchmarks.losses import AE_COLOUR, SAE_COLOUR
+from anchorwalk.benchmarks.losses import COLOURS
+from anchorwalk.benchmarks.paper import BUDGETS
+from anchorwalk.benchmarks.tables import Table
+from anchorwalk.benchmarks.tasks import Variant
 from anchorwalk.benchmarks.tasks.uci_gap import REFERENCED
 
 ROOT = Path(__file__).parent.parent.parent
 PLAIN = matplotlib.ticker.FuncFormatter(lambda value, _: f"{value:g}")
-BUDGETS = (200, 500, 1000, 10_000)
 LINES = (
-    (-0.22, "ae", AE_COLOUR, "AE, paper's plan"),
-    (0, "sae", SAE_COLOUR, "SAE, paper's plan"),
-    (0.22, "planned", "#3a7d44", "planned"),
+    (-0.22, "ae", "AE, paper's plan"),
+    (0, "sae", "SAE, paper's plan"),
+    (0.22, "planned", "planned"),
 )
 FEATURES = {0: "relative compactness", 1: "surface area", 5: "orientation", 6: "glazing area"}
 
 
 def main():
-    found = [record for record in records.read_all(ROOT / "results") if record["task"] == "uci_gap"]
+    found = Table(records.read_all(ROOT / "results"))
     figure, axes = plt.subplots(1, len(REFERENCED), figsize=(11, 3.6), layout="constrained")
     for axis, split in zip(axes, REFERENCED, strict=True):
-        for shift, method, colour, title in LINES:
+        for shift, method, title in LINES:
             medians = []
             for place, budget in enumerate(BUDGETS):
-                w1 = np.array(
-                    [
-                        r["scores"]["w1"]
-                        for r in found
-                        if (r["variant"], r["method"], r["budget"]) == ({"split": split}, method, budget)
-                        and r["protocol"] == "argmin"
-                    ]
-                )
+                w1 = np.array(found.values("uci_gap", method, budget, "w1", Variant(split=split)))
                 spots = place + shift + np.linspace(-0.07, 0.07, len(w1))
-                axis.scatter(spots, np.sort(w1), s=5, color=colour, alpha=0.35, linewidths=0)
+                axis.scatter(spots, np.sort(w1), s=5, color=COLOURS[method], alpha=0.35, linewidths=0)
                 medians.append(np.median(w1))
             places = np.arange(len(BUDGETS)) + shift
-            axis.plot(places, medians, color=colour, marker="o", markersize=5, linewidth=1.3, label=title)
+            axis.plot(places, medians, color=COLOURS[method], marker="o", markersize=5, linewidth=1.3, label=title)
         floor = json.loads((ROOT / f"results/reference-uci_gap-{split}.json").read_text())["floor"]["w1"]
         axis.axhline(floor, color="0.35", linewidth=1, linestyle=(0, (4, 3)))
         axis.set_xlim(-0.5, 3.5)

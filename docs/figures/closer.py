@@ -1,4 +1,4 @@
-"""The figure of docs/closer.md, from the records of the study: W1 against the loss that members reach."""
+"""The figures of docs/closer.md, from the records: W1 against the loss that members reach, and by number of chains."""
 
 import json
 from pathlib import Path
@@ -10,13 +10,26 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from anchorwalk.benchmarks import records
-from anchorwalk.benchmarks.losses import AE_COLOUR, SAE_COLOUR
+from anchorwalk.benchmarks.losses import COLOURS
+from anchorwalk.benchmarks.paper import BUDGETS
+from anchorwalk.benchmarks.tables import Table
+from anchorwalk.benchmarks.tasks import Variant
 from anchorwalk.benchmarks.tasks.uci_gap import REFERENCED
 
 ROOT = Path(__file__).parent.parent.parent
-BUDGETS = (200, 500, 1000, 10_000)
-METHODS = {"ae": ("AE, paper's plan", AE_COLOUR), "sae": ("SAE, paper's plan", SAE_COLOUR)}
-METHODS["planned"] = ("planned", "#3a7d44")
+TITLES = {"ae": "AE, paper's plan", "sae": "SAE, paper's plan", "planned": "planned"}
+SHARED = {1000: "0.55", 10_000: "0.15"}
+MARKERS = {"planned": ("o", "planned"), "planned_at": ("D", "planned, inputs given")}
+PLAIN = matplotlib.ticker.FuncFormatter(lambda value, _: f"{value:g}")
+
+
+def load(name):
+    return json.loads((ROOT / "results" / name).read_text())
+
+
+def w1(found, split, method, budget):
+    values = found.values("uci_gap", method, budget, "w1", Variant(split=split))
+    return median(values) if values else None
 
 
 def reached(runs):
@@ -25,32 +38,85 @@ def reached(runs):
     return median(one["loss_first"] for one in runs) if later[0] != later[0] else median(later)
 
 
-def main():
-    found = [r for r in records.read_all(ROOT / "results") if r["task"] == "uci_gap" and r["protocol"] == "argmin"]
+def panels():
     figure, axes = plt.subplots(1, len(REFERENCED), figsize=(11, 3.5), layout="constrained")
     for axis, split in zip(axes, REFERENCED, strict=True):
-        path = ROOT / f"results/study-uci_gap-split{split}.json"
-        inside = json.loads(path.read_text()).get("inside", {}) if path.exists() else {}
-        for method, (title, colour) in METHODS.items():
-            points = []
-            for budget in BUDGETS:
-                at = ({"split": split}, method, budget)
-                w1 = [r["scores"]["w1"] for r in found if (r["variant"], r["method"], r["budget"]) == at]
-                if f"{method}, {budget}" in inside and w1:
-                    points.append((reached(inside[f"{method}, {budget}"]), median(w1)))
-            if points:
-                axis.plot(*zip(*points, strict=True), color=colour, linewidth=0.8, alpha=0.5)
-                sizes = [12, 24, 40, 75][: len(points)]
-                axis.scatter(*zip(*points, strict=True), s=sizes, color=colour, label=title, linewidths=0)
         axis.set_title(f"split {split}", fontsize=9, loc="left")
-        axis.invert_xaxis()
-        axis.set_ylim(0)
         axis.spines[["top", "right"]].set_visible(False)
         axis.tick_params(labelsize=8)
-        axis.set_xlabel("anchored loss of members (nats a row)", fontsize=8)
     axes[0].set_ylabel("W1 to the reference posterior", fontsize=9)
-    axes[-1].legend(frameon=False, fontsize=8, loc="lower left", title="larger: more epochs", title_fontsize=8)
+    return figure, dict(zip(REFERENCED, axes, strict=True))
+
+
+def by_loss(found):
+    figure, axes = panels()
+    for split, axis in axes.items():
+        inside = load(f"study-uci_gap-split{split}.json")["inside"]
+        for method, title in TITLES.items():
+            points = [
+                (reached(inside[f"{method}, {budget}"]), w1(found, split, method, budget))
+                for budget in BUDGETS
+                if f"{method}, {budget}" in inside
+            ]
+            axis.plot(*zip(*points, strict=True), color=COLOURS[method], linewidth=0.8, alpha=0.5)
+            sizes = [12, 24, 40, 75][: len(points)]
+            axis.scatter(*zip(*points, strict=True), s=sizes, color=COLOURS[method], label=title, linewidths=0)
+        axis.invert_xaxis()
+        axis.set_ylim(0)
+        axis.set_xlabel("anchored loss of members (nats a row)", fontsize=8)
+    last = axes[REFERENCED[-1]]
+    last.legend(frameon=False, fontsize=8, loc="lower left", title="larger: more epochs", title_fontsize=8)
     figure.savefig(ROOT / "docs/figures/closer.png", dpi=160)
+
+
+def by_chains(found):
+    """Every number of chains that may share a budget, and what the two ways to plan chose."""
+    figure, axes = panels()
+    plans = {
+        (r["variant"]["split"], r["method"], r["budget"]): r["plan"]["chains"]
+        for r in found.records
+        if r["task"] == "uci_gap"
+    }
+    for split, axis in axes.items():
+        cells = load(f"study-uci_gap-split{split}.json")["cells"]
+        for budget, grey in SHARED.items():
+            medians = {
+                int(place.split()[0]): median(one["w1"] for one in runs)
+                for place, runs in cells.items()
+                if place.endswith(f" chains, {budget}")
+            }
+            points = sorted(medians.items())
+            if points:
+                axis.plot(*zip(*points, strict=True), color=grey, marker=".", linewidth=1.2, label=f"{budget:,} epochs")
+            for method, (marker, title) in MARKERS.items():
+                at = (split, method, budget)
+                if at in plans:
+                    label = title if budget == 1000 else None
+                    style = {"color": COLOURS["planned"], "marker": marker, "s": 42, "zorder": 3, "label": label}
+                    axis.scatter(plans[at], w1(found, *at), **style, facecolors="white" if marker == "D" else None)
+        floor = load(f"reference-uci_gap-{split}.json")["floor"]["w1"]
+        axis.axhline(floor, color="0.35", linewidth=1, linestyle=(0, (4, 3)))
+        axis.axhline(w1(found, split, "sae", 10_000), color=COLOURS["sae"], linewidth=1, linestyle=":")
+        axis.set_xscale("log")
+        axis.set_xticks([1, 2, 5, 10, 20, 50])
+        axis.xaxis.set_major_formatter(PLAIN)
+        axis.xaxis.set_minor_formatter(matplotlib.ticker.NullFormatter())
+        axis.set_ylim(0)
+        axis.set_xlabel("chains that share the budget", fontsize=8)
+    handles, labels = axes[REFERENCED[-1]].get_legend_handles_labels()
+    handles += [
+        plt.Line2D([], [], color=COLOURS["sae"], linestyle=":"),
+        plt.Line2D([], [], color="0.35", linestyle="--"),
+    ]
+    labels += ["SAE, paper's plan, 10,000", "reference's own halves"]
+    figure.legend(handles, labels, frameon=False, fontsize=8, loc="outside lower center", ncols=len(labels))
+    figure.savefig(ROOT / "docs/figures/chains.png", dpi=160)
+
+
+def main():
+    found = Table(records.read_all(ROOT / "results"))
+    by_loss(found)
+    by_chains(found)
 
 
 if __name__ == "__main__":
