@@ -129,8 +129,7 @@ def chains_words(found):
     for split in studies():
         medians, paper = by_chains(split, 1000), middle(w1(found, split, "sae", 10_000))
         reach = [number for number, value in medians.items() if value < paper]
-        most = f"up to {max(reach)} chains" if reach and reach == list(medians)[: len(reach)] else f"{reach} chains"
-        parts.append(f"split {split}: {most if reach else 'none'}")
+        parts.append(f"split {split}: {', '.join(map(str, reach)) or 'none'}")
     return "; ".join(parts)
 
 
@@ -361,6 +360,7 @@ def _differences(title, line, points):
 
 def readme_table(found):
     """What a newcomer should see: the paper's plans and ours, two budgets."""
+    titles = METHODS | {"planned_at": "`at=`"}
     rows = []
     for split in REFERENCED:
         cells = [shown(middle(w1(found, split, method, budget))) for budget in (1000, 10_000) for method in METHODS]

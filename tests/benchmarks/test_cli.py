@@ -80,7 +80,7 @@ def test_anchors_are_recorded(tmp_path, monkeypatch):
     assert result.exit_code == 0
     rows = json.loads((tmp_path / "anchors.json").read_text())["rows"]
     assert len(rows) == 10
-    assert len(METHODS) == 5
+    assert len(METHODS) == 6
 
 
 @pytest.mark.slow
