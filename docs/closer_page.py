@@ -363,9 +363,9 @@ def readme_table(found):
     titles = METHODS | {"planned_at": "`at=`"}
     rows = []
     for split in REFERENCED:
-        cells = [shown(middle(w1(found, split, method, budget))) for budget in (1000, 10_000) for method in METHODS]
+        cells = [shown(middle(w1(found, split, method, budget))) for budget in SHARED for method in titles]
         rows.append([f"{split}", *cells, f"{floor(split):.3f}"])
-    heads = [f"{title}, {budget:,}" for budget in (1000, 10_000) for title in METHODS.values()]
+    heads = [f"{title}, {budget:,}" for budget in SHARED for title in titles.values()]
     return table(["split", *heads, "floor"], rows)
 
 
