@@ -144,7 +144,7 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         else:
             size = planning.batch_rows(self.batch_size, len(rows.y))
             own = self.network is not None
-            plan = planning.plan_for(self.method, self.budget, self.chains, size, self.learning_rate, own)
+            plan = planning.default_plan(self.method, self.budget, self.chains, size, self.learning_rate, own)
         self._sample(problem, plan)
         return self
 

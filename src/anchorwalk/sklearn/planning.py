@@ -61,7 +61,7 @@ def batch_rows(given: Any, n: int) -> int:
     return min(checks.count("batch_size", given), n)
 
 
-def plan_for(method: str, budget: int, chains: int | None, batch_size: int, rate: float | None, own: bool) -> Plan:
+def default_plan(method: str, budget: int, chains: int | None, batch_size: int, rate: float | None, own: bool) -> Plan:
     """A plan for a budget of epochs over all chains."""
     checks.choice("method", method, METHODS)
     budget = checks.count("budget", budget)
