@@ -61,7 +61,7 @@ def rows_of(records: Sequence[dict[str, Any]]) -> list[Row]:
         seen = [Variant(**record["variant"]) for record in records if record["task"] == task.name]
         variants = sorted(set(seen), key=lambda variant: sorted(variant.chosen.items())) or [Variant()]
         for variant in variants:
-            chosen = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in variant.chosen.items())
+            chosen = ", ".join(variant.words)
             rows.append(Row(task.name, variant, f"{task.title} ({chosen})" if chosen else task.title))
     return rows
 

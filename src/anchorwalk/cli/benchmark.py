@@ -27,6 +27,7 @@ Level = Annotated[int | None, typer.Option(help="Level of corruption of cifar10c
 PriorVariance = Annotated[float | None, typer.Option(help="Another prior variance than the task's own.")]
 Rows = Annotated[int | None, typer.Option(help="Train on the first so many rows only.")]
 TestRows = Annotated[int | None, typer.Option(help="Test on the first so many rows only.")]
+Pixels = Annotated[str | None, typer.Option(help="Scaling of dermamnist's images: unit (its own) or standardised.")]
 
 
 @app.command()
@@ -46,6 +47,7 @@ def run(
     prior_variance: PriorVariance = None,
     rows: Rows = None,
     test_rows: TestRows = None,
+    pixels: Pixels = None,
     members: Annotated[Path, typer.Option(help="Folder in which long runs keep their members.")] = Path(
         "runs/benchmark"
     ),
@@ -64,7 +66,7 @@ def run(
         splits: list[int | None] = [*split] if split else [None]
         jobs: list[Job] = []
         for one in splits:
-            variant = Variant(one, level, prior_variance, rows, test_rows)
+            variant = Variant(one, level, prior_variance, rows, test_rows, pixels)
             case = open_case(task, variant, protocol)
             _introduce(case)
             for epochs in budget:
@@ -85,7 +87,7 @@ def run(
 
 def _tell(job: Job, outcome: Outcome) -> None:
     task, variant, request = job
-    chosen = "".join(f" {name} {value:g}" for name, value in variant.chosen.items())
+    chosen = "".join(f" {words}" for words in variant.words)
     came = f"{outcome.made} runs made, {outcome.there} were there"
     console.print(f"{task}{chosen} {request.method} {request.budget}: {came}", markup=False, highlight=False)
 

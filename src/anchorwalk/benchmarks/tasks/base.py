@@ -32,6 +32,7 @@ class Variant:
         prior_variance: Of every parameter.
         rows: The first so many training rows.
         test_rows: The first so many test rows.
+        pixels: How images are scaled (dermamnist).
     """
 
     split: int | None = None
@@ -39,11 +40,21 @@ class Variant:
     prior_variance: float | None = None
     rows: int | None = None
     test_rows: int | None = None
+    pixels: str | None = None
 
     @property
-    def chosen(self) -> dict[str, float]:
+    def chosen(self) -> dict[str, float | str]:
         """What was chosen, by name."""
         return {name: value for name, value in vars(self).items() if value is not None}
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What was chosen, for people."""
+        return tuple(f"{name.replace('_', ' ')} {_short(value)}" for name, value in self.chosen.items())
+
+
+def _short(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.12g}"
 
 
 @dataclass(frozen=True)
@@ -183,7 +194,7 @@ def assemble(
     x_test, y_test = x_test[: variant.test_rows], y_test[: variant.test_rows]
     prior = Prior(scale=float(np.sqrt(settings.prior_variance)))
     problem = Problem(network.init, network.apply, likelihood, prior, data=(x, y))
-    label = "-".join([task, *(f"{name}{value:.12g}" for name, value in variant.chosen.items())])
+    label = "-".join([task, *(f"{name}{_short(value)}" for name, value in variant.chosen.items())])
     if reference is not None:
         reference = reference.first(len(y_test))
         if "prior_variance" in variant.chosen:
