@@ -64,10 +64,10 @@ def gap_methods(budget):
 
 
 def derma_methods():
-    found = {
-        f"guided {step:g}": Anchored("guided", evaluated(with_walk(aw.GuidedWalk(step_size=step)))) for step in STEPS
-    }
-    return found | {"ae": Anchored("ae", evaluated(METHODS["ae"].choose))}
+    found = {"ae": Anchored("ae", evaluated(METHODS["ae"].choose))}
+    for step in STEPS:
+        found[f"guided {step:g}"] = Anchored("guided", evaluated(with_walk(aw.GuidedWalk(step_size=step))))
+    return found
 
 
 def evaluated(choose):

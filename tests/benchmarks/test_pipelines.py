@@ -8,6 +8,7 @@ import pytest
 from anchorwalk.benchmarks import METHODS, Request, Variant, open_case, run
 from anchorwalk.benchmarks.methods import Anchored
 from anchorwalk.ensembles import Plan
+from anchorwalk.errors import InvalidInput
 from anchorwalk.walks import GuidedWalk
 
 ROWS, TEST_ROWS = 200, 60
@@ -79,3 +80,28 @@ def test_the_whole_path(task, classes, referenced, data, tmp_path, monkeypatch):
     accuracy = np.mean(predictions.argmax(1) == case.y_test)
     assert record["scores"]["accuracy"] == pytest.approx(accuracy, abs=1e-6)
     assert run(case, request, quiet=True) == (0, 1, True)
+
+
+def test_images_are_standardised_by_the_training_rows(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    brightness = {"train": (0, 100), "val": (0, 256), "test": (0, 256)}
+    images = {
+        f"{split}_images": rng.integers(*levels, (ROWS, 28, 28, 3), dtype=np.uint8)
+        for split, levels in brightness.items()
+    }
+    labels = {f"{split}_labels": rng.integers(0, 7, (ROWS, 1), dtype=np.uint8) for split in brightness}
+    np.savez(tmp_path / "dermamnist.npz", **images, **labels)
+    monkeypatch.setenv("ANCHORWALK_DATA", str(tmp_path))
+    plain, case = (open_case("dermamnist", Variant(pixels=pixels)) for pixels in ("unit", "standardised"))
+    assert (plain.label, case.label) == ("dermamnist", "dermamnist-pixelsstandardised")
+    train = np.asarray(case.problem.data.x)
+    np.testing.assert_allclose(train.mean((0, 1, 2), np.float64), 0, atol=1e-6)
+    np.testing.assert_allclose(train.std((0, 1, 2), np.float64), 1, atol=1e-6)
+    red = images["train_images"][..., 0] / 255
+    expected = (images["test_images"][..., 0] / 255 - red.mean()) / red.std()
+    np.testing.assert_allclose(np.asarray(case.x_test)[..., 0], expected, atol=1e-4)
+    np.testing.assert_array_equal(plain.x_test, images["test_images"] / np.float32(255))
+    with pytest.raises(InvalidInput, match="standardised"):
+        open_case("dermamnist", Variant(pixels="gray"))
+    with pytest.raises(InvalidInput, match="pixels"):
+        open_case("uci_gap", Variant(pixels="unit"))
