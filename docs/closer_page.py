@@ -19,6 +19,13 @@ BEGIN, END = "<!-- made by docs/closer_page.py -->", "<!-- end -->"
 SCORED = ("agreement", "total_variation")
 PARTS = ("loss_first", "loss_later", "spread_within", "spread_between")
 SHARED = (1000, 10_000)
+STANDARDISED = Variant(pixels="standardised")
+DERMA = (
+    ("", "argmin", Variant()),
+    (", authors' protocol", "authors", Variant()),
+    (", images standardised", "argmin", STANDARDISED),
+)
+"""Ways to run dermamnist: words, protocol, variant."""
 
 
 def studies():
@@ -133,9 +140,9 @@ def chains_words(found):
     return "; ".join(parts)
 
 
-def derma(found, method, budget):
+def derma(found, method, budget, variant=None):
     """Median agreement and total variation, or None."""
-    values = [middle(found.values("dermamnist", method, budget, name)) for name in SCORED]
+    values = [middle(found.values("dermamnist", method, budget, name, variant)) for name in SCORED]
     return None if values[0] is None else values
 
 
@@ -242,9 +249,10 @@ def derma_table(tables):
     rows = []
     for budget in BUDGETS:
         for method, title in METHODS.items():
-            for protocol, found in tables.items():
+            for words, protocol, variant in DERMA:
+                found = tables[protocol]
                 names = (*SCORED, "accuracy", "nll", "confidence")
-                cells = [found.values("dermamnist", method, budget, name) for name in names]
+                cells = [found.values("dermamnist", method, budget, name, variant) for name in names]
                 if not cells[0]:
                     continue
                 papers = [FIGURES.get(("dermamnist", method, budget, name)) for name in SCORED]
@@ -252,7 +260,7 @@ def derma_table(tables):
                 rows.append(
                     [
                         f"{budget:,}",
-                        title + (", authors' protocol" if protocol == "authors" else ""),
+                        title + words,
                         f"{len(cells[0])}",
                         *medians[:2],
                         *("" if figure is None else shown(figure.median) for figure in papers),
