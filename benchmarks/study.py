@@ -64,10 +64,10 @@ def gap_methods(budget):
 
 
 def derma_methods():
-    found = {"ae": Anchored("ae", evaluated(METHODS["ae"].choose))}
+    found = {}
     for step in STEPS:
         found[f"guided {step:g}"] = Anchored("guided", evaluated(with_walk(aw.GuidedWalk(step_size=step))))
-    return found
+    return found | {"ae": Anchored("ae", evaluated(METHODS["ae"].choose))}
 
 
 def evaluated(choose):
