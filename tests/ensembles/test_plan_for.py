@@ -136,7 +136,7 @@ def test_noise_of_short_trainings_is_not_taken_for_a_walk():
     """
     short = aw.Training(aw.SGD(0.25), epochs=1, batch_size=10)
     walk = aw.Rotation(step_size=0.01, refresh=0.0)
-    pilots = aw.plan_for(KEY, wide(noise=20.0), 1000, walk, first=WIDE, then=short).pilots
+    pilots = module._fly(KEY, wide(noise=20.0), 1000, 7, walk, WIDE, short, "vectorized", None)
     s = 1 - np.exp(-0.1)
     along = s * ((1 - s) ** 2 + 2 * (1 - s) + 3) / 3
     # Moves are of 3 chains in 40 weights and the spread has 80 degrees of freedom: off by a fifth or so together.
