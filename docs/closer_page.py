@@ -177,6 +177,20 @@ def beside_the_authors(found, authors):
     )
 
 
+def beside_the_scaling(found):
+    """AE with standardised images, ours and the paper's."""
+    parts = []
+    for budget in BUDGETS:
+        ours, scaled = (derma(found, "ae", budget, variant) for variant in (None, STANDARDISED))
+        if ours and scaled:
+            paper = [FIGURES["dermamnist", "ae", budget, name].median for name in SCORED]
+            pairs = [f"{agreement:.3f}/{variation:.3f}" for agreement, variation in (scaled, ours, paper)]
+            parts.append(
+                f"at {budget:,} epochs {pairs[0]}, with images as they are {pairs[1]}, in the paper {pairs[2]}"
+            )
+    return "; ".join(parts)
+
+
 def beside_both_plans(found):
     """The planned ensemble and the better of the paper's two plans."""
     parts = []
@@ -399,6 +413,7 @@ def render():
         "DERMA": derma_table(tables),
         "DERMA_WORDS": f"{beside_the_paper(found)} {beside_both_plans(found)}",
         "DERMA_AUTHORS": beside_the_authors(found, tables["authors"]),
+        "DERMA_SCALING": beside_the_scaling(found),
         "INSIDE": inside_table(found),
         "INSIDE_WORDS": inside_words(),
         "WALKS": walk_table(),
