@@ -178,17 +178,20 @@ def beside_the_authors(found, authors):
 
 
 def beside_the_scaling(found):
-    """AE with standardised images, ours and the paper's."""
-    parts = []
+    """AE with standardised images, ours and the paper's, and what each gains by more members."""
+    at = {}
     for budget in BUDGETS:
         ours, scaled = (derma(found, "ae", budget, variant) for variant in (None, STANDARDISED))
         if ours and scaled:
             paper = [FIGURES["dermamnist", "ae", budget, name].median for name in SCORED]
-            pairs = [f"{agreement:.3f}/{variation:.3f}" for agreement, variation in (scaled, ours, paper)]
-            parts.append(
-                f"at {budget:,} epochs {pairs[0]}, with images as they are {pairs[1]}, in the paper {pairs[2]}"
-            )
-    return "; ".join(parts)
+            at[budget] = {"standardised": scaled, "as they are": ours, "in the paper": paper}
+    parts = [
+        f"at {budget:,} epochs {', '.join(f'{one[0]:.3f}/{one[1]:.3f} {words}' for words, one in points.items())}"
+        for budget, points in at.items()
+    ]
+    few, many = min(at), max(at)
+    gains = [f"{at[many][words][0] - at[few][words][0]:+.3f} {words}" for words in at[few]]
+    return f"{'; '.join(parts)}. From {few:,} to {many:,} epochs agreement changes by {', '.join(gains)}"
 
 
 def beside_both_plans(found):
