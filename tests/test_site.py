@@ -206,6 +206,7 @@ def test_the_limits_that_the_page_on_the_command_line_tells(houses):
     command("anchorwalk fit houses.csv --target nothing", expected=2)  # the table of exit codes
 
 
+@pytest.mark.slow
 def test_a_gap_seen(folder, monkeypatch, capsys):
     scope, _ = executed("gap", monkeypatch)
     prediction, grid = scope["prediction"], scope["grid"][:, 0]
@@ -222,6 +223,7 @@ def test_a_gap_seen(folder, monkeypatch, capsys):
     assert "advice" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_digits(folder, monkeypatch, capsys):
     scope, _ = executed("digits", monkeypatch)
     known, rows = scope["known"]["ensemble"], len(scope["x_test"])
