@@ -39,7 +39,7 @@ if _TYPE_CHECKING:
     from anchorwalk.problem import Problem
     from anchorwalk.store import DiskStore, MemoryStore
     from anchorwalk.tracking import MLflow, TensorBoard
-    from anchorwalk.training import SGD, Adam, Training
+    from anchorwalk.training import SGD, Adam, Lion, Training
     from anchorwalk.types import Member, MemberInfo, Walk, WalkInfo, WalkState
     from anchorwalk.walks import Autoregressive, GuidedWalk, Hamiltonian, Independent, RandomWalk, Rotation
 
@@ -58,6 +58,7 @@ __all__ = [
     "Hamiltonian",
     "HeteroscedasticNormal",
     "Independent",
+    "Lion",
     "MLflow",
     "Member",
     "MemberInfo",
@@ -117,7 +118,7 @@ _WHERE = {
     "problem": "Problem",
     "store": "DiskStore MemoryStore",
     "tracking": "MLflow TensorBoard",
-    "training": "SGD Adam Training",
+    "training": "SGD Adam Lion Training",
     "types": "Member MemberInfo Walk WalkInfo WalkState",
     "walks": "Autoregressive GuidedWalk Hamiltonian Independent RandomWalk Rotation",
 }

@@ -82,7 +82,7 @@ def test_the_whole_path(task, classes, referenced, data, tmp_path, monkeypatch):
     assert run(case, request, quiet=True) == (0, 1, True)
 
 
-def test_images_are_standardised_by_the_training_rows(tmp_path, monkeypatch):
+def test_images_are_scaled_as_asked(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     brightness = {"train": (0, 100), "val": (0, 256), "test": (0, 256)}
     images = {
@@ -92,8 +92,9 @@ def test_images_are_standardised_by_the_training_rows(tmp_path, monkeypatch):
     labels = {f"{split}_labels": rng.integers(0, 7, (ROWS, 1), dtype=np.uint8) for split in brightness}
     np.savez(tmp_path / "dermamnist.npz", **images, **labels)
     monkeypatch.setenv("ANCHORWALK_DATA", str(tmp_path))
-    plain, case = (open_case("dermamnist", Variant(pixels=pixels)) for pixels in ("unit", "standardised"))
+    plain, case, raw = (open_case("dermamnist", Variant(pixels=pixels)) for pixels in ("unit", "standardised", "raw"))
     assert (plain.label, case.label) == ("dermamnist", "dermamnist-pixelsstandardised")
+    np.testing.assert_array_equal(raw.x_test, images["test_images"].astype(np.float32))
     train = np.asarray(case.problem.data.x)
     np.testing.assert_allclose(train.mean((0, 1, 2), np.float64), 0, atol=1e-6)
     np.testing.assert_allclose(train.std((0, 1, 2), np.float64), 1, atol=1e-6)

@@ -13,6 +13,7 @@ import pytest
 
 import anchorwalk as aw
 from anchorwalk.ensembles import pilots as module
+from anchorwalk.ensembles import rates
 from anchorwalk.errors import InvalidInput
 from anchorwalk.walks import diagnostics
 
@@ -76,7 +77,8 @@ def test_pilots_see_what_descent_is_known_to_do():
 @pytest.mark.parametrize("how", [FAST, SLOW], ids=["fast", "slow"])
 def test_pilots_and_plan_are_paid_from_the_budget(budget, how):
     planned = aw.plan_for(KEY, problem(), budget, first=how)
-    total = planned.pilots.epochs + planned.plan.epochs
+    assert planned.spent == planned.pilots.epochs
+    total = planned.spent + planned.plan.epochs
     assert total <= budget
     assert total > budget - planned.plan.chains * max(2, planned.plan.then.epochs if planned.plan.then else 1)
     assert planned.pilots.epochs <= (module.FIRST_SHARE + module.FOLLOW_SHARE) * budget
@@ -87,6 +89,15 @@ def test_slow_trainings_get_more_epochs_and_fewer_chains():
     assert slow.first.epochs > 4 * fast.first.epochs
     assert slow.chains < fast.chains
     assert slow.members == 1  # nothing that short trainings could follow
+
+
+@pytest.mark.parametrize(("moved", "left"), [((4.0, 2.0), 2.0), ((4.0, 3.0), 3.0), ((4.0, 1.0), 2.0)])
+def test_what_is_left_falls_as_one_over_the_epochs(moved, left):
+    """c / L: a doubling from L moves c / 2 L, which is what is left after it. One that moved less is not believed."""
+    pilots = module.Pilots((5, 10, 20), (0.0, 0.0, 0.0), moved, 1.0, {}, {}, 0)
+    assert [pilots.unfinished(epochs) for epochs in (20, 40, 200)] == pytest.approx([left, left / 2, left / 10])
+    assert pilots.unfinished(10) == pytest.approx(left + moved[1])
+    assert pilots.unfinished(5) == pytest.approx(left + moved[1] + moved[0])
 
 
 def test_first_trainings_grow_with_the_budget_where_they_are_far_from_finished():
@@ -239,10 +250,17 @@ def test_the_same_key_gives_the_same_plan_and_it_explains_itself():
     assert f"{one.plan.chains:,} chains" in text or "One chain" in text
 
 
-def test_defaults_run():
-    planned = aw.plan_for(KEY, problem(), 140)
-    assert planned.plan.first.batch_size == ROWS  # 32 rows are not there
-    assert planned.pilots is not None
+@pytest.mark.parametrize("budget", [1, 40, 140])
+def test_without_a_training_a_rate_is_found_and_paid_for(budget):
+    planned = aw.plan_for(KEY, problem(), budget)
+    assert planned.plan.first.optimizer == planned.rates.training.optimizer
+    pilots = 0 if planned.pilots is None else planned.pilots.epochs
+    assert planned.spent == planned.rates.epochs + pilots
+    assert planned.spent <= (rates.SHARE + module.FIRST_SHARE + module.FOLLOW_SHARE) * budget
+    assert planned.spent + planned.plan.epochs <= budget
+    assert f"Lion with a rate of {planned.plan.first.optimizer.rate:g}" in str(planned)
+    assert ("untried" in str(planned)) == (planned.rates.losses == {})
+    assert aw.plan_for(KEY, problem(), budget, first=FAST).rates is None
 
 
 @pytest.mark.parametrize(("budget", "chains", "epochs"), [(1, 1, 1), (2, 2, 1), (139, 2, 69)])

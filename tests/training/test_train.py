@@ -50,7 +50,13 @@ def twin(key, problem, how, anchor, params):
 
 
 @pytest.mark.parametrize(
-    "optimizer", [aw.Adam(0.02, end_rate=1e-3), aw.SGD(0.005, momentum=0.9, nesterov=True), optax.rmsprop(0.01)]
+    "optimizer",
+    [
+        aw.Adam(0.02, end_rate=1e-3),
+        aw.SGD(0.005, momentum=0.9, nesterov=True),
+        aw.Lion(0.01, end_rate=1e-4),
+        optax.rmsprop(0.01),
+    ],
 )
 def test_training_is_the_plain_loop(optimizer):
     problem = small_problem()
@@ -100,6 +106,17 @@ def test_adam_is_optax_adam():
         np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
+def test_lion_moves_every_parameter_by_the_rate():
+    """Two steps by hand: the sign of b1 m + (1 - b1) g, with m the running mean; what weighs nothing decays nothing."""
+    lion = aw.Lion(0.5, end_rate=0.1, b1=0.8, b2=0.9).build(2)
+    params, state = jnp.array([1.0, -2.0, 3.0]), lion.init(jnp.zeros(3))
+    one, state = lion.update(jnp.array([3.0, -1e-6, 0.0]), state, params)
+    np.testing.assert_allclose(one, [-0.5, 0.5, 0.0])
+    # m = 0.1 * (3, -1e-6, 0); 0.8 m + 0.2 g = (0.24 - 0.22, < 0, > 0); half of the cosine: (0.5 + 0.1) / 2
+    two, state = lion.update(jnp.array([-1.1, -1.0, 2.0]), state, params)
+    np.testing.assert_allclose(two, [-0.3, 0.3, -0.3], rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -107,6 +124,8 @@ def test_adam_is_optax_adam():
         (lambda: aw.Adam(1e-3, end_rate=-1.0), r"Adam\(end_rate=\).*at least zero"),
         (lambda: aw.Adam(1e-3, b1=1.0), r"Adam\(b1=\).*\[0, 1\)"),
         (lambda: aw.Adam(1e-3, eps=0), r"Adam\(eps=\)"),
+        (lambda: aw.Lion(-1.0), r"Lion\(rate=\): got -1.0"),
+        (lambda: aw.Lion(1e-3, b2=1.0), r"Lion\(b2=\).*\[0, 1\)"),
         (lambda: aw.SGD("fast"), r"SGD\(rate=\): got 'fast'"),
         (lambda: aw.SGD(0.1, momentum=1.5), r"SGD\(momentum=\)"),
         (lambda: aw.Training("adam", 1, 1), r"Training\(optimizer=\): got 'adam'.*Adam\(rate\)"),

@@ -27,7 +27,9 @@ Level = Annotated[int | None, typer.Option(help="Level of corruption of cifar10c
 PriorVariance = Annotated[float | None, typer.Option(help="Another prior variance than the task's own.")]
 Rows = Annotated[int | None, typer.Option(help="Train on the first so many rows only.")]
 TestRows = Annotated[int | None, typer.Option(help="Test on the first so many rows only.")]
-Pixels = Annotated[str | None, typer.Option(help="Scaling of dermamnist's images: unit (its own) or standardised.")]
+Pixels = Annotated[
+    str | None, typer.Option(help="Scaling of dermamnist's images: unit (its own), standardised, or raw: 0 to 255.")
+]
 
 
 @app.command()

@@ -14,6 +14,7 @@ from anchorwalk import checks, tree
 from anchorwalk.ensembles.describe import DEFAULT_WALK
 from anchorwalk.ensembles.plan import Plan
 from anchorwalk.ensembles.posterior import Posterior
+from anchorwalk.ensembles.rates import Rates, find_rate
 from anchorwalk.ensembles.runners import Runner
 from anchorwalk.ensembles.sample import sample
 from anchorwalk.errors import Status, TrainingFailed
@@ -21,7 +22,7 @@ from anchorwalk.likelihoods import ClassLikelihood
 from anchorwalk.problem import Problem, check_apply, check_inputs
 from anchorwalk.store import MemoryStore
 from anchorwalk.store.base import Header
-from anchorwalk.training import Adam, Training
+from anchorwalk.training import Training
 from anchorwalk.types import ChainState, Inputs, Key, Params, Walk, WalkInfo, WalkState
 from anchorwalk.walks import check_walk, diagnostics
 
@@ -42,8 +43,8 @@ FINISHED = 0.1
 """Short trainings are tried where the longest pilot moved predictions by less than this share of the spread."""
 FIRST_SHARES = (0.95, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1)
 """Of a chain's epochs: what its first training may get where later members follow it."""
-PILOT, PROBE = 2**32 - 3, 2**32 - 4
-"""Folded into the key for the pilots and for the choice of probes; no chain has these numbers."""
+PILOT, PROBE, TRIAL = 2**32 - 3, 2**32 - 4, 2**32 - 5
+"""Folded into the key for pilots, for the choice of probes and for trials of rates; no chain has these numbers."""
 
 
 class Pilots(NamedTuple):
@@ -74,12 +75,13 @@ class Pilots(NamedTuple):
     def unfinished(self, epochs: float) -> float:
         """How far predictions are from where they go, after a first training of so many epochs.
 
-        Beyond the pilots it is taken to fall with the root of the epochs, so that what is left at any length is
-        1 / (sqrt 2 - 1) times what the last doubling moved.
+        Beyond the pilots it is taken to fall as one over the epochs, so that what is left at any length is what the
+        last doubling moved, and each doubling moves half as far as the one before. Where the last one moved less than
+        that, it may have been luck, and half of the one before is taken.
         """
-        left = self.moved[-1] / (math.sqrt(2) - 1)
+        left = max(self.moved[-1], self.moved[-2] / 2)
         if epochs >= self.lengths[-1]:
-            return left * math.sqrt(self.lengths[-1] / epochs)
+            return left * self.lengths[-1] / epochs
         known = [left + sum(self.moved[place:]) for place in range(len(self.lengths))]
         return float(np.interp(math.log(epochs), np.log(self.lengths), known))
 
@@ -91,11 +93,15 @@ class Planned:
     Attributes:
         plan: To be passed to `sample`.
         pilots: What it was chosen by; None where the budget is too small for any.
+        rates: What the rate was chosen by; None where a training was given.
+        spent: Epochs that trials of rates and pilots took.
         explanation: The reasons, in words.
     """
 
     plan: Plan
     pilots: Pilots | None
+    rates: Rates | None
+    spent: int
     explanation: str
 
     def __str__(self) -> str:
@@ -119,7 +125,7 @@ def plan_for(
     runner: str | Runner = "auto",
     at: Inputs | None = None,
 ) -> Planned:
-    """Chains, members and epochs for a budget, chosen by pilots that spend a fifth of it at most.
+    """Chains, members, epochs and a learning rate for a budget, by pilots that spend a quarter of it at most.
 
     An ensemble misses the posterior in three ways: members stop before they are at their optima; later members fall
     behind their walking anchors; chains and members are few. Pilots of three lengths show the first: how far
@@ -129,13 +135,15 @@ def plan_for(
     least expected square of the error is taken. No test rows, and no reference, are looked at. A budget that leaves
     pilots fewer than 50 steps is shared by two chains, without pilots.
 
+    Before all that, unless an optimiser is given, trials of a few epochs find a rate for `Lion`.
+
     Args:
         key: `jax.random.key(...)`; decides the pilots. The run itself may use the same one.
         problem: What to fit.
         budget: Epochs over all chains, the pilots' included.
         walk: How the anchors walk; `GuidedWalk(step_size=0.1)` unless given, as in `sample`.
-        first: Optimiser and batch size of the trainings from scratch; its epochs do not count. Unless given, Adam with
-            a rate that falls from 0.001 to a hundredth of it, and batches of 32.
+        first: Optimiser and batch size of the trainings from scratch; its epochs do not count. Unless given, `Lion`
+            with a rate that trials find, and batches of 8 to 32 rows.
         then: The same for later trainings. By default as `first`.
         runner: As in `sample`.
         at: Inputs as in training, without targets, like those at which predictions will be wanted. Where chains agree
@@ -152,7 +160,7 @@ def plan_for(
         ...                      aw.Prior(scale=1.0), data=(x, 2 * x))
         >>> how = aw.Training(aw.SGD(0.01), epochs=1, batch_size=1)
         >>> planned = aw.plan_for(jax.random.key(0), problem, 300, first=how)
-        >>> planned.pilots.epochs + planned.plan.epochs <= 300
+        >>> planned.spent + planned.plan.epochs <= 300
         True
         >>> posterior = aw.sample(jax.random.key(0), problem, planned.plan, callbacks=[])
     """
@@ -161,18 +169,27 @@ def plan_for(
     if not isinstance(problem, Problem):
         checks.reject("problem", type(problem).__name__, "a Problem", "Pass Problem(init=, apply=, ...).")
     walk = check_walk(DEFAULT_WALK if walk is None else walk)
-    first = Training(Adam(1e-3, end_rate=1e-5), 1, min(32, problem.n)) if first is None else first
-    then = first if then is None else then
-    Plan(1, 2, first, then)  # refuses what is no training
+    for training in (first, then):
+        if training is not None:
+            Plan(1, 1, training, training)  # refuses what is no training
     at = None if at is None else _check_at(problem, at)
+    rates = None
+    if first is None:
+        rates = find_rate(jax.random.fold_in(key, TRIAL), problem, budget, walk, runner, LEAST_STEPS)
+        first = rates.training
+    then = first if then is None else then
+    Plan(1, 2, first, then)  # refuses trainings that do not go together
+    tried = 0 if rates is None else rates.epochs
     shortest = int(FIRST_SHARE * budget / (7 * CHAINS))
     if shortest == 0 or replace(first, epochs=shortest).steps(problem.n) < LEAST_STEPS:
-        return _without_pilots(problem, budget, first)
+        return _without_pilots(problem, budget, first, rates)
     pilots = _fly(key, problem, budget, shortest, walk, first, then, runner, at)
-    best = _best(pilots, budget - pilots.epochs, walk)
+    spent = tried + pilots.epochs
+    best = _best(pilots, budget - spent, walk)
     later = replace(then, epochs=best.short) if best.members > 1 else None
     plan = Plan(best.chains, best.members, replace(first, epochs=best.first), later)
-    return Planned(plan, pilots, _explain(pilots, plan, budget, at is not None))
+    explanation = _explain(pilots, plan, budget, spent, at is not None, _explain_rates(rates))
+    return Planned(plan, pilots, rates, spent, explanation)
 
 
 def _check_at(problem: Problem, at: Inputs) -> Inputs:
@@ -182,17 +199,20 @@ def _check_at(problem: Problem, at: Inputs) -> Inputs:
     return jax.tree.map(np.asarray, at)
 
 
-def _without_pilots(problem: Problem, budget: int, first: Training) -> Planned:
-    chains = min(WITHOUT, budget)
-    plan = Plan(chains, 1, replace(first, epochs=budget // chains))
+def _without_pilots(problem: Problem, budget: int, first: Training, rates: Rates | None) -> Planned:
+    spent = 0 if rates is None else rates.epochs
+    chains = min(WITHOUT, budget - spent)
+    plan = Plan(chains, 1, replace(first, epochs=(budget - spent) // chains))
     epochs = math.ceil(LEAST_STEPS / replace(first, epochs=1).steps(problem.n))
     return Planned(
         plan,
         None,
+        rates,
+        spent,
         f"{budget:,} epochs are too few for pilots, the shortest of which needs {epochs:,} epochs to tell anything, in "
         f"{CHAINS} chains, beside longer ones, and {FIRST_SHARE:.0%} of the budget at most: from "
         f"{math.ceil(7 * CHAINS * epochs / FIRST_SHARE):,} epochs on there will be some.\n"
-        f"{chains} {'chain' if chains == 1 else 'chains'} of one member share them.",
+        f"{chains} {'chain' if chains == 1 else 'chains'} of one member share them.{_explain_rates(rates)}",
     )
 
 
@@ -345,11 +365,22 @@ def _candidates(pilots: Pilots, budget: int) -> Iterator[_Candidate]:
                 yield _Candidate(chains, first, members, short)
 
 
-def _explain(pilots: Pilots, plan: Plan, budget: int, given: bool) -> str:
+def _explain_rates(rates: Rates | None) -> str:
+    """A line on the rate, or nothing where it was given."""
+    if rates is None:
+        return ""
+    chosen = f"\nLion with a rate of {rates.training.optimizer.rate:g} and batches of {rates.training.batch_size}"
+    if not rates.losses:
+        return f"{chosen}, untried: the budget is too small for trials of rates."
+    found = ", ".join(f"{loss:.2f} with {rate:g}" for rate, loss in sorted(rates.losses.items()))
+    return f"{chosen}: losses after trials of {rates.length:,} epochs were {found} (nats a row)."
+
+
+def _explain(pilots: Pilots, plan: Plan, budget: int, spent: int, given: bool, rates: str) -> str:
     shorter, longest = pilots.lengths[-2:]
     fell = pilots.losses[-2] - pilots.losses[-1]
     lines = [
-        f"{budget:,} epochs: {pilots.epochs:,} for pilots, {plan.epochs:,} for the plan.",
+        f"{budget:,} epochs: {spent:,} for pilots, {plan.epochs:,} for the plan.{rates}",
         f"First trainings get {plan.first.epochs:,} epochs: from {shorter:,} to {longest:,} epochs predictions still "
         f"moved by {pilots.moved[-1]:.2g} and the anchored loss fell by {fell:.2g} nats a row; after "
         f"{plan.first.epochs:,} they should be within {pilots.unfinished(plan.first.epochs):.2g} of where they go.",

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import optax
 
 from anchorwalk import checks, tree
-from anchorwalk.training.optimizers import SGD, Adam, Bare
+from anchorwalk.training.optimizers import SGD, Adam, Bare, Lion
 
 
 @tree.node(static=("epochs", "batch_size", "keep", "evaluate"))
@@ -15,7 +15,7 @@ class Training:
     """One training: an optimiser and how long it runs.
 
     Args:
-        optimizer: `Adam(...)`, `SGD(...)`, or any optax optimiser. Its state is fresh for every member.
+        optimizer: `Adam(...)`, `SGD(...)`, `Lion(...)`, or any optax optimiser. Its state is fresh for every member.
         epochs: Passes over the data.
         batch_size: Rows in a minibatch, at most N.
         keep: "last" keeps the parameters after the last epoch, the argmin of Algorithms 1 and 2; "best" those
@@ -41,8 +41,10 @@ class Training:
     def __post_init__(self) -> None:
         if isinstance(self.optimizer, optax.GradientTransformation):
             object.__setattr__(self, "optimizer", Bare(self.optimizer))
-        if not isinstance(self.optimizer, Adam | SGD | Bare):
-            remedy = "Pass Adam(rate), SGD(rate) or an optax optimiser such as optax.adam(rate), with brackets."
+        if not isinstance(self.optimizer, Adam | SGD | Lion | Bare):
+            remedy = (
+                "Pass Adam(rate), SGD(rate), Lion(rate) or an optax optimiser such as optax.adam(rate), with brackets."
+            )
             checks.reject("Training(optimizer=)", repr(self.optimizer), "an optimiser", remedy)
         object.__setattr__(self, "epochs", checks.count("Training(epochs=)", self.epochs))
         object.__setattr__(self, "batch_size", checks.count("Training(batch_size=)", self.batch_size))

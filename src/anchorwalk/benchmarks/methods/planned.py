@@ -1,5 +1,6 @@
 """Anchored or sequential anchored ensembles as `plan_for` plans them, pilots paid from the budget."""
 
+from dataclasses import replace
 from functools import lru_cache, partial
 
 import jax
@@ -14,13 +15,13 @@ from anchorwalk.walks import GuidedWalk
 
 @lru_cache(maxsize=4)
 def choose(case: Case, budget: int, given: bool) -> tuple[Plan, Walk]:
-    """The plan of pilots with the authors' optimisers and walk, the same for all runs of a case."""
-    settings, rows = case.settings, case.problem.n
-    walk = GuidedWalk(step_size=settings.relative_step)
+    """The plan of pilots with an optimiser of their own and the authors' walk, the same for all runs of a case."""
+    walk = GuidedWalk(step_size=case.settings.relative_step)
     runner = Sequential() if case.side_by_side == 1 else Vectorized(CHAINS)
-    first, then = settings.training("first", 1, rows), settings.training("then", 1, rows)
     at = case.x_test if given else None
-    return plan_for(jax.random.key(0), case.problem, budget, walk, first, then, runner, at).plan, walk
+    plan = plan_for(jax.random.key(0), case.problem, budget, walk, runner=runner, at=at).plan
+    then = plan.then and replace(plan.then, evaluate=False)
+    return replace(plan, first=replace(plan.first, evaluate=False), then=then), walk
 
 
 PLANNED = Anchored("planned", partial(choose, given=False))

@@ -15,16 +15,18 @@ TRAIN_ROWS = 7000
 """The published posterior was most likely computed on the first so many rows."""
 
 
-PIXELS = ("unit", "standardised")
-"""Pixels divided by 255 and nothing else, or then standardised by channel on the training rows."""
+PIXELS = ("unit", "standardised", "raw")
+"""Pixels divided by 255 and nothing else; or then standardised by channel on the training rows; or as they are, from 0
+to 255, as the authors' released code feeds them to the network."""
 
 
 def make(variant: Variant, settings: Settings) -> Case:
-    """Images and their classes; which scaling the authors and the reference had is not known."""
+    """Images and their classes; which scaling the reference had is not known for certain."""
     pixels = checks.choice("pixels", variant.pixels or PIXELS[0], PIXELS)
     variant = replace(variant, pixels=None if pixels == PIXELS[0] else pixels)
     images = dermamnist()
-    x_train, x_test = images.x_train[:TRAIN_ROWS] / np.float32(255), images.x_test / np.float32(255)
+    unit = np.float32(1 if pixels == "raw" else 255)
+    x_train, x_test = images.x_train[:TRAIN_ROWS] / unit, images.x_test / unit
     if pixels == "standardised":
         mean, scale = x_train.mean((0, 1, 2), np.float64), x_train.std((0, 1, 2), np.float64)
         x_train, x_test = (((x - mean) / scale).astype(np.float32) for x in (x_train, x_test))

@@ -1,0 +1,85 @@
+"""Trials of rates on one weight whose way is known: every batch has the same gradient, and Lion is three lines."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import anchorwalk as aw
+from anchorwalk.ensembles import rates
+from anchorwalk.ensembles.baselines import AtMean
+from anchorwalk.ensembles.sample import ATTEMPTS
+
+ROWS, NOISE, TARGET = 16, 0.5, 2.0
+KEY = jax.random.key(0)
+
+
+def problem(apply=lambda w, x: w * x):
+    data = (np.ones(ROWS, np.float32), np.full(ROWS, TARGET, np.float32))
+    return aw.Problem(lambda key: jnp.zeros(()), apply, aw.Normal(scale=NOISE), aw.Prior(scale=1.0), data=data)
+
+
+def simulated(rate, epochs):
+    """Mean loss over the last epoch of Lion on the anchored loss, step by step."""
+    steps = 2 * epochs  # batches of 8
+    w = mean = 0.0
+    losses = []
+    for step in range(steps):
+        constant = 0.5 * math.log(2 * math.pi * NOISE**2) + 0.5 * math.log(2 * math.pi) / ROWS
+        losses.append((TARGET - w) ** 2 / (2 * NOISE**2) + w**2 / (2 * ROWS) + constant)
+        gradient = (w - TARGET) / NOISE**2 + w / ROWS
+        now = rates.END * rate + 0.5 * (1 - rates.END) * rate * (1 + math.cos(math.pi * step / steps))
+        w -= now * np.sign(0.9 * mean + 0.1 * gradient)
+        mean = 0.99 * mean + 0.01 * gradient
+    return float(np.mean(losses[-2:]))
+
+
+def find(budget, problem, least_steps=1):
+    return rates.find_rate(KEY, problem, budget, AtMean(), "vectorized", least_steps)
+
+
+@pytest.mark.parametrize("budget", [2000, 5000])
+def test_the_best_of_the_ladder_is_found(budget):
+    found = find(budget, problem())
+    assert found.length == budget // 100
+    expected = {rate: simulated(rate, found.length) for rate in map(rates.rate_at, range(-4, 6))}
+    for rate, loss in found.losses.items():
+        assert loss == pytest.approx(expected[rate], rel=1e-3, abs=1e-4)
+    best = min(found.losses, key=found.losses.get)
+    assert best > rates.MIDDLE  # 0.001 cannot get there in so few steps, so that trials had to climb
+    assert found.training.optimizer == aw.Lion(rates.LOWER * best, end_rate=rates.END * rates.LOWER * best)
+    assert found.epochs == len(found.losses) * found.length <= rates.SHARE * budget
+    # Either both neighbours are worse, or the trials ran out on the way.
+    ladder = [rates.rate_at(place) for place in range(-4, 6)]
+    around = [ladder[ladder.index(best) + step] for step in (-1, 1)]
+    assert len(found.losses) == rates.TRIALS or all(expected[rate] > expected[best] for rate in around)
+
+
+def test_rates_that_diverge_are_left_alone_and_counted():
+    """The loss is no number beyond a weight of 0.02: half a cosine of 0.001 in 40 steps stops at about that."""
+    broken = problem(lambda w, x: jnp.where(w > 0.025, jnp.nan, w) * x)
+    found = find(2000, broken)
+    failed = [rate for rate, loss in found.losses.items() if math.isinf(loss)]
+    assert failed
+    assert all(rate > rates.MIDDLE for rate in failed)
+    assert found.training.optimizer.rate <= rates.MIDDLE
+    assert found.epochs == found.length * (len(found.losses) + ATTEMPTS * len(failed))
+
+
+def test_a_budget_too_small_for_trials_takes_the_middle():
+    for budget, least in ((99, 1), (2000, 41)):
+        found = find(budget, problem(), least)
+        assert (found.losses, found.epochs) == ({}, 0)
+        assert found.training.optimizer.rate == rates.MIDDLE
+    assert find(2000, problem(), 40).losses
+
+
+@pytest.mark.parametrize(("rows", "batch"), [(1, 1), (7, 7), (100, 8), (512, 8), (1024, 16), (7000, 32)])
+def test_batches_are_small_where_rows_are_few(rows, batch):
+    assert rates.training_at(1e-3, rows).batch_size == batch
+
+
+def test_the_ladder_has_half_decades():
+    assert [rates.rate_at(place) for place in range(-3, 4)] == [3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2]
