@@ -19,11 +19,13 @@ BEGIN, END = "<!-- made by docs/closer_page.py -->", "<!-- end -->"
 SCORED = ("agreement", "total_variation")
 PARTS = ("loss_first", "loss_later", "spread_within", "spread_between")
 SHARED = (1000, 10_000)
-STANDARDISED = Variant(pixels="standardised")
+STANDARDISED, RAW = Variant(pixels="standardised"), Variant(pixels="raw")
 DERMA = (
     ("", "argmin", Variant()),
     (", authors' protocol", "authors", Variant()),
     (", images standardised", "argmin", STANDARDISED),
+    (", pixels 0 to 255", "argmin", RAW),
+    (", pixels 0 to 255, authors' protocol", "authors", RAW),
 )
 """Ways to run dermamnist: words, protocol, variant."""
 
@@ -53,9 +55,9 @@ def plan_of(found, task, budget, variant=None, method="planned"):
         at = (record["task"], record["method"], record["budget"], record["variant"])
         if at == (task, method, budget, variant or {}):
             plan = record["plan"]
-            epochs = plan["first"].split("epochs=")[1].split(",")[0]
+            rate, epochs = (plan["first"].split(f"{name}=")[1].split(",")[0] for name in ("(rate", "epochs"))
             each = plan["members"] // plan["chains"]
-            return f"{plan['chains']} x {epochs}" + (f", {each} members a chain" if each > 1 else "")
+            return f"{plan['chains']} x {epochs}{f', {each} members a chain' if each > 1 else ''}, rate {rate}"
     return ""
 
 
@@ -153,7 +155,7 @@ def beside_the_paper(found):
         for budget in BUDGETS:
             ours = derma(found, method, budget)
             if ours:
-                paper = [FIGURES["dermamnist", method, budget, name].median for name in SCORED]
+                paper = in_the_paper(method, budget)
                 good = ours[0] >= paper[0] and ours[1] <= paper[1]
                 (ahead if good else behind).append(f"{METHODS[method]} at {budget:,}")
     return (
@@ -162,36 +164,69 @@ def beside_the_paper(found):
     )
 
 
-def beside_the_authors(found, authors):
-    """Our protocol and theirs where both were run."""
+def pairs(one, other):
+    """Two ways to run AE and SAE, where both were run; each is a function of method and budget."""
     parts = []
     for method in ("ae", "sae"):
         for budget in BUDGETS:
-            ours, theirs = (derma(one, method, budget) for one in (found, authors))
-            if ours and theirs:
-                pairs = (f"{agreement:.3f}/{variation:.3f}" for agreement, variation in (theirs, ours))
-                parts.append(f"{METHODS[method]} at {budget:,} {' against '.join(pairs)}")
-    return (
-        "The authors' protocol (a tenth of the rows held back, the best epoch kept) against ours, agreement and total "
-        f"variation: {'; '.join(parts)}."
-    )
+            points = [way(method, budget) for way in (one, other)]
+            if all(points):
+                both = (f"{agreement:.3f}/{variation:.3f}" for agreement, variation in points)
+                parts.append(f"{METHODS[method]} at {budget:,} {' against '.join(both)}")
+    return "; ".join(parts)
 
 
-def beside_the_scaling(found):
-    """AE with standardised images, ours and the paper's, and what each gains by more members."""
-    at = {}
-    for budget in BUDGETS:
-        ours, scaled = (derma(found, "ae", budget, variant) for variant in (None, STANDARDISED))
-        if ours and scaled:
-            paper = [FIGURES["dermamnist", "ae", budget, name].median for name in SCORED]
-            at[budget] = {"standardised": scaled, "as they are": ours, "in the paper": paper}
-    parts = [
-        f"at {budget:,} epochs {', '.join(f'{one[0]:.3f}/{one[1]:.3f} {words}' for words, one in points.items())}"
-        for budget, points in at.items()
-    ]
-    few, many = min(at), max(at)
-    gains = [f"{at[many][words][0] - at[few][words][0]:+.3f} {words}" for words in at[few]]
-    return f"{'; '.join(parts)}. From {few:,} to {many:,} epochs agreement changes by {', '.join(gains)}"
+def in_the_paper(method, budget):
+    return [FIGURES["dermamnist", method, budget, name].median for name in SCORED]
+
+
+def derma_ways(tables):
+    """What the page says of scalings and protocols."""
+
+    def way(protocol, variant=None):
+        return lambda method, budget: derma(tables[protocol], method, budget, variant)
+
+    return {
+        "DERMA_RAW": pairs(way("authors", RAW), in_the_paper),
+        "DERMA_KEPT": f"The epoch that was best against the last: {pairs(way('authors', RAW), way('argmin', RAW))}.",
+        "DERMA_AUTHORS": "With pixels divided by 255, the authors' protocol against ours: "
+        f"{pairs(way('authors'), way('argmin'))}.",
+        "DERMA_SCALING": "With our protocol, images standardised by channel against the paper: "
+        f"{pairs(way('argmin', STANDARDISED), in_the_paper)}.",
+    }
+
+
+def optimizers_table():
+    """Median W1 and loss by optimiser, rate and batch, splits in columns."""
+    tried = {split: study.get("optimizers", {}) for split, study in studies().items()}
+    rows = []
+    for place in next(iter(tried.values())):
+        cells = []
+        for split in tried:
+            runs = tried[split].get(place, [])
+            w1s, losses = (
+                shown(middle([one[part] for one in runs]), digits) for part, digits in (("w1", 3), ("loss", 2))
+            )
+            cells.append(f"{w1s} ({losses})" if runs else "")
+        optimizer, batch = place.split(", ")
+        kind, rate = optimizer.split()
+        rows.append([kind, rate, batch, *cells])
+    return table(["optimiser", "rate", "rows in a batch", *(f"split {split}: W1 (loss)" for split in tried)], rows)
+
+
+def optimizers_words():
+    """The best of each optimiser on split 5, where it was chosen, by its loss."""
+    tried = studies()[5]["optimizers"]
+    parts = []
+    for kind in ("Adam", "Lion"):
+        losses = {place: median(one["loss"] for one in runs) for place, runs in tried.items() if place.startswith(kind)}
+        best = min(losses, key=losses.get)
+        w1s = median(one["w1"] for one in tried[best])
+        rate, batch = best.removeprefix(f"{kind} ").split(", ")
+        parts.append(
+            f"{kind}'s lowest loss is {losses[best]:.2f}, with a rate of {rate} and batches of {batch}, and W1 {w1s:.3f} there"
+        )
+    return f"On split 5 {'; '.join(parts)}."
 
 
 def beside_both_plans(found):
@@ -455,8 +490,9 @@ def render():
         "CHAINS_WORDS": chains_words(found),
         "DERMA": derma_table(tables),
         "DERMA_WORDS": f"{beside_the_paper(found)} {beside_both_plans(found)}",
-        "DERMA_AUTHORS": beside_the_authors(found, tables["authors"]),
-        "DERMA_SCALING": beside_the_scaling(found),
+        **derma_ways(tables),
+        "OPTIMIZERS": optimizers_table(),
+        "OPTIMIZERS_WORDS": optimizers_words(),
         "DERMA_STUDY": derma_study(),
         "DERMA_PIXELS": derma_pixels(),
         "INSIDE": inside_table(found),

@@ -10,7 +10,6 @@ import pytest
 import anchorwalk as aw
 from anchorwalk.ensembles import rates
 from anchorwalk.ensembles.baselines import AtMean
-from anchorwalk.ensembles.sample import ATTEMPTS
 
 ROWS, NOISE, TARGET = 16, 0.5, 2.0
 KEY = jax.random.key(0)
@@ -37,7 +36,7 @@ def simulated(rate, epochs):
 
 
 def find(budget, problem, least_steps=1):
-    return rates.find_rate(KEY, problem, budget, AtMean(), "vectorized", least_steps)
+    return rates.find_rate(KEY, problem, budget, AtMean(), least_steps)
 
 
 @pytest.mark.parametrize("budget", [2000, 5000])
@@ -65,7 +64,7 @@ def test_rates_that_diverge_are_left_alone_and_counted():
     assert failed
     assert all(rate > rates.MIDDLE for rate in failed)
     assert found.training.optimizer.rate <= rates.MIDDLE
-    assert found.epochs == found.length * (len(found.losses) + ATTEMPTS * len(failed))
+    assert found.epochs == found.length * len(found.losses)
 
 
 def test_a_budget_too_small_for_trials_takes_the_middle():

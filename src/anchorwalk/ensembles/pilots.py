@@ -175,7 +175,7 @@ def plan_for(
     at = None if at is None else _check_at(problem, at)
     rates = None
     if first is None:
-        rates = find_rate(jax.random.fold_in(key, TRIAL), problem, budget, walk, runner, LEAST_STEPS)
+        rates = find_rate(jax.random.fold_in(key, TRIAL), problem, budget, walk, LEAST_STEPS)
         first = rates.training
     then = first if then is None else then
     Plan(1, 2, first, then)  # refuses trainings that do not go together

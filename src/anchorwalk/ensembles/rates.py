@@ -6,12 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anchorwalk.ensembles.plan import Plan
-from anchorwalk.ensembles.runners import Runner
-from anchorwalk.ensembles.sample import ATTEMPTS, sample
-from anchorwalk.errors import TrainingFailed
+from anchorwalk.ensembles.cache import keep_programs
+from anchorwalk.ensembles.chain import Options, Recipe
+from anchorwalk.ensembles.runners import Sequential
 from anchorwalk.problem import Problem
-from anchorwalk.store import MemoryStore
 from anchorwalk.training import Lion, Training
 from anchorwalk.types import Key, Walk
 
@@ -53,7 +51,7 @@ def training_at(rate: float, rows: int, epochs: int = 1) -> Training:
     return Training(Lion(rate, end_rate=END * rate), epochs, batch_size)
 
 
-def find_rate(key: Key, problem: Problem, budget: int, walk: Walk, runner: str | Runner, least_steps: int) -> Rates:
+def find_rate(key: Key, problem: Problem, budget: int, walk: Walk, least_steps: int) -> Rates:
     """The rate with the lowest loss among trials at factors of about three, from the middle towards where it falls.
 
     Args:
@@ -61,32 +59,27 @@ def find_rate(key: Key, problem: Problem, budget: int, walk: Walk, runner: str |
         problem: What to fit.
         budget: Epochs, of which trials may spend `SHARE`.
         walk: Draws the anchor.
-        runner: As in `sample`.
         least_steps: Trials of fewer steps tell nothing, and are not made.
     """
     length = int(SHARE * budget / TRIALS)
-    losses: dict[float, float] = {}
     if length == 0 or training_at(MIDDLE, problem.n, length).steps(problem.n) < least_steps:
-        return Rates(training_at(MIDDLE, problem.n), losses, length, 0)
-    epochs, best = 0, 0  # a place on the ladder of rates
-    tried: dict[int, float] = {}
-    while len(tried) < TRIALS:
-        new = [place for place in (best, best + 1, best - 1) if place not in tried]
-        if not new:
-            break
-        rate = rate_at(new[0])
-        plan = Plan(1, 1, replace(training_at(rate, problem.n, length), evaluate=False))
-        try:
-            member = sample(key, problem, plan, walk, runner, MemoryStore(), [])[0, 0]
-            loss, times = float(np.asarray(member.losses)[-1]), 1
-        except TrainingFailed:
-            loss, times = math.inf, 1 + ATTEMPTS
-        epochs += times * length
-        tried[new[0]] = losses[rate] = loss if math.isfinite(loss) else math.inf
+        return Rates(training_at(MIDDLE, problem.n), {}, length, 0)
+    keep_programs()
+    best, tried = 0, dict[int, float]()  # places on the ladder of rates
+    while len(tried) < TRIALS and (new := [place for place in (best, best + 1, best - 1) if place not in tried]):
+        how = replace(training_at(rate_at(new[0]), problem.n, length), evaluate=False)
+        tried[new[0]] = _last_loss(key, Recipe(problem, walk, how))
         best = min(tried, key=lambda place: tried[place])
-        if epochs + length > SHARE * budget:
-            break
-    return Rates(training_at(LOWER * rate_at(best), problem.n), losses, length, epochs)
+    losses = {rate_at(place): loss for place, loss in tried.items()}
+    return Rates(training_at(LOWER * rate_at(best), problem.n), losses, length, len(tried) * length)
+
+
+def _last_loss(key: Key, recipe: Recipe) -> float:
+    """The loss over the last epoch of a chain's first training, begun once: what diverged is not begun anew."""
+    chain = np.zeros(1, np.uint32)
+    _, member = Sequential().start(key, recipe, Options(shared_order=False, perturb_targets=False), chain, chain)
+    loss = float(np.asarray(member.losses)[0, -1])
+    return loss if math.isfinite(loss) else math.inf
 
 
 def rate_at(place: int) -> float:
