@@ -48,7 +48,7 @@ def test_the_best_of_the_ladder_is_found(budget):
         assert loss == pytest.approx(expected[rate], rel=1e-3, abs=1e-4)
     best = min(found.losses, key=found.losses.get)
     assert best > rates.MIDDLE  # 0.001 cannot get there in so few steps, so that trials had to climb
-    assert found.training.optimizer == aw.Lion(rates.LOWER * best, end_rate=rates.END * rates.LOWER * best)
+    assert found.best == best
     assert found.epochs == len(found.losses) * found.length <= rates.SHARE * budget
     # Either both neighbours are worse, or the trials ran out on the way.
     ladder = [rates.rate_at(place) for place in range(-4, 6)]
@@ -63,7 +63,7 @@ def test_rates_that_diverge_are_left_alone_and_counted():
     failed = [rate for rate, loss in found.losses.items() if math.isinf(loss)]
     assert failed
     assert all(rate > rates.MIDDLE for rate in failed)
-    assert found.training.optimizer.rate <= rates.MIDDLE
+    assert found.best <= rates.MIDDLE
     assert found.epochs == found.length * len(found.losses)
 
 
@@ -71,13 +71,21 @@ def test_a_budget_too_small_for_trials_takes_the_middle():
     for budget, least in ((99, 1), (2000, 41)):
         found = find(budget, problem(), least)
         assert (found.losses, found.epochs) == ({}, 0)
-        assert found.training.optimizer.rate == rates.MIDDLE
+        assert found.training(ROWS, 50) == rates.training_at(rates.MIDDLE, ROWS, 50)
     assert find(2000, problem(), 40).losses
 
 
 @pytest.mark.parametrize(("rows", "batch"), [(1, 1), (7, 7), (100, 8), (512, 8), (1024, 16), (7000, 32)])
 def test_batches_are_small_where_rows_are_few(rows, batch):
     assert rates.training_at(1e-3, rows).batch_size == batch
+
+
+@pytest.mark.parametrize(("epochs", "share"), [(1, 0.5), (40, 0.5), (90, 1 / 3), (1000, 0.1)])
+def test_rates_fall_with_the_root_of_the_length(epochs, share):
+    found = rates.Rates(0.02, {0.02: 1.0}, 10, 50).training(100, epochs)
+    assert found.optimizer.rate == pytest.approx(0.02 * share)
+    assert found.optimizer.end_rate == pytest.approx(0.02 * share * rates.END)
+    assert (found.epochs, found.batch_size) == (epochs, 8)
 
 
 def test_the_ladder_has_half_decades():

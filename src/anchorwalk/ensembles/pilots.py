@@ -27,7 +27,7 @@ from anchorwalk.types import ChainState, Inputs, Key, Params, Walk, WalkInfo, Wa
 from anchorwalk.walks import check_walk, diagnostics
 
 HostArray = np.ndarray[Any, Any]
-FIRST_SHARE, FOLLOW_SHARE = 0.15, 0.05
+FIRST_SHARE, FOLLOW_SHARE = 0.15, 0.06
 """Of a budget: what pilots of first and of short trainings may spend."""
 CHAINS = 3
 """Chains of each pilot."""
@@ -41,6 +41,8 @@ PROBES = 256
 """Inputs of each kind at which predictions are compared."""
 FINISHED = 0.1
 """Short trainings are tried where the longest pilot moved predictions by less than this share of the spread."""
+HARDLY = 0.01
+"""Of a walk's steps: what the anchors of a pilot move that is to show how far trainings run apart by themselves."""
 FIRST_SHARES = (0.95, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1)
 """Of a chain's epochs: what its first training may get where later members follow it."""
 PILOT, PROBE, TRIAL = 2**32 - 3, 2**32 - 4, 2**32 - 5
@@ -75,13 +77,14 @@ class Pilots(NamedTuple):
     def unfinished(self, epochs: float) -> float:
         """How far predictions are from where they go, after a first training of so many epochs.
 
-        Beyond the pilots it is taken to fall as one over the epochs, so that what is left at any length is what the
-        last doubling moved, and each doubling moves half as far as the one before. Where the last one moved less than
-        that, it may have been luck, and half of the one before is taken.
+        Beyond the pilots it is taken to fall with a power of the epochs: that of the last two moves, but at least the
+        root and at most one over the epochs, as two moves may be large or small by luck.
         """
-        left = max(self.moved[-1], self.moved[-2] / 2)
+        before, last = max(self.moved[-2], 1e-30), max(self.moved[-1], self.moved[-2] / 2, 1e-30)
+        power = min(1.0, max(0.5, math.log2(before / last)))
+        left = last / (2**power - 1)  # the sum of the moves of all doublings that are still to come
         if epochs >= self.lengths[-1]:
-            return left * self.lengths[-1] / epochs
+            return float(left * (self.lengths[-1] / epochs) ** power)
         known = [left + sum(self.moved[place:]) for place in range(len(self.lengths))]
         return float(np.interp(math.log(epochs), np.log(self.lengths), known))
 
@@ -108,6 +111,29 @@ class Planned:
         return self.explanation
 
 
+class _Trainings(NamedTuple):
+    """The trainings of pilots and plans, by their epochs: as given, or with rates that were found."""
+
+    rows: int
+    rates: Rates | None
+    given_first: Training | None
+    given_then: Training | None
+
+    @property
+    def spent(self) -> int:
+        return 0 if self.rates is None else self.rates.epochs
+
+    def first(self, epochs: int) -> Training:
+        if self.given_first is not None:
+            return replace(self.given_first, epochs=epochs)
+        assert self.rates is not None
+        return self.rates.training(self.rows, epochs)
+
+    def then(self, epochs: int, after: int) -> Training:
+        """After a first training of so many epochs, whose rate it has unless it was given."""
+        return replace(self.first(after) if self.given_then is None else self.given_then, epochs=epochs)
+
+
 class _Candidate(NamedTuple):
     chains: int
     first: int
@@ -125,7 +151,7 @@ def plan_for(
     runner: str | Runner = "auto",
     at: Inputs | None = None,
 ) -> Planned:
-    """Chains, members, epochs and a learning rate for a budget, by pilots that spend a quarter of it at most.
+    """Chains, members, epochs and a learning rate for a budget, by pilots that spend 26% of it at most.
 
     An ensemble misses the posterior in three ways: members stop before they are at their optima; later members fall
     behind their walking anchors; chains and members are few. Pilots of three lengths show the first: how far
@@ -176,19 +202,17 @@ def plan_for(
     rates = None
     if first is None:
         rates = find_rate(jax.random.fold_in(key, TRIAL), problem, budget, walk, LEAST_STEPS)
-        first = rates.training
-    then = first if then is None else then
-    Plan(1, 2, first, then)  # refuses trainings that do not go together
-    tried = 0 if rates is None else rates.epochs
+    trainings = _Trainings(problem.n, rates, first, then)
+    Plan(1, 2, trainings.first(1), trainings.then(1, 1))  # refuses trainings that do not go together
     shortest = int(FIRST_SHARE * budget / (7 * CHAINS))
-    if shortest == 0 or replace(first, epochs=shortest).steps(problem.n) < LEAST_STEPS:
-        return _without_pilots(problem, budget, first, rates)
-    pilots = _fly(key, problem, budget, shortest, walk, first, then, runner, at)
-    spent = tried + pilots.epochs
+    if shortest == 0 or trainings.first(shortest).steps(problem.n) < LEAST_STEPS:
+        return _without_pilots(budget, trainings)
+    pilots = _fly(key, problem, budget, shortest, walk, trainings, runner, at)
+    spent = trainings.spent + pilots.epochs
     best = _best(pilots, budget - spent, walk)
-    later = replace(then, epochs=best.short) if best.members > 1 else None
-    plan = Plan(best.chains, best.members, replace(first, epochs=best.first), later)
-    explanation = _explain(pilots, plan, budget, spent, at is not None, _explain_rates(rates))
+    later = trainings.then(best.short, best.first) if best.members > 1 else None
+    plan = Plan(best.chains, best.members, trainings.first(best.first), later)
+    explanation = _explain(pilots, plan, budget, spent, at is not None, _explain_rates(rates, plan))
     return Planned(plan, pilots, rates, spent, explanation)
 
 
@@ -199,20 +223,21 @@ def _check_at(problem: Problem, at: Inputs) -> Inputs:
     return jax.tree.map(np.asarray, at)
 
 
-def _without_pilots(problem: Problem, budget: int, first: Training, rates: Rates | None) -> Planned:
-    spent = 0 if rates is None else rates.epochs
-    chains = min(WITHOUT, budget - spent)
-    plan = Plan(chains, 1, replace(first, epochs=(budget - spent) // chains))
-    epochs = math.ceil(LEAST_STEPS / replace(first, epochs=1).steps(problem.n))
+def _without_pilots(budget: int, trainings: _Trainings) -> Planned:
+    left = budget - trainings.spent
+    chains = min(WITHOUT, left)
+    plan = Plan(chains, 1, trainings.first(left // chains))
+    epochs = math.ceil(LEAST_STEPS / trainings.first(1).steps(trainings.rows))
     return Planned(
         plan,
         None,
-        rates,
-        spent,
+        trainings.rates,
+        trainings.spent,
         f"{budget:,} epochs are too few for pilots, the shortest of which needs {epochs:,} epochs to tell anything, in "
         f"{CHAINS} chains, beside longer ones, and {FIRST_SHARE:.0%} of the budget at most: from "
         f"{math.ceil(7 * CHAINS * epochs / FIRST_SHARE):,} epochs on there will be some.\n"
-        f"{chains} {'chain' if chains == 1 else 'chains'} of one member share them.{_explain_rates(rates)}",
+        f"{chains} {'chain' if chains == 1 else 'chains'} of one member share them."
+        f"{_explain_rates(trainings.rates, plan)}",
     )
 
 
@@ -222,19 +247,18 @@ def _fly(
     budget: int,
     shortest: int,
     walk: Walk,
-    first: Training,
-    then: Training,
+    trainings: _Trainings,
     runner: str | Runner,
     at: Inputs | None,
 ) -> Pilots:
     """Run the pilots: three lengths of first trainings, and short ones where the first are finished."""
     lengths = (shortest, 2 * shortest, 4 * shortest)
     own, (seen, asked) = jax.random.fold_in(key, PILOT), _probes(jax.random.fold_in(key, PROBE), problem, at)
-    first, then = replace(first, evaluate=False), replace(then, evaluate=False)
     found, losses = [], []
     for epochs in lengths:
         store = MemoryStore()
-        longest = sample(own, problem, Plan(CHAINS, 1, replace(first, epochs=epochs)), walk, runner, store, [])
+        first = replace(trainings.first(epochs), evaluate=False)
+        longest = sample(own, problem, Plan(CHAINS, 1, first), walk, runner, store, [])
         found.append(_predictions(longest, problem, seen, 0))
         losses.append(float(np.mean([np.asarray(member.losses)[-1] for member in longest])))
     moved = tuple(math.sqrt(_mean_square(after - before)) for before, after in itertools.pairwise(found))
@@ -243,31 +267,38 @@ def _fly(
     cost, slips, reach = CHAINS * sum(lengths), {}, {}
     limit = cost + FOLLOW_SHARE * budget
     for epochs, steps in FOLLOWS.items() if moved[-1] < FINISHED * math.sqrt(spread) else ():
-        if cost + 2 * CHAINS * epochs * steps > limit:
+        if cost + 3 * CHAINS * epochs * steps > limit:
             break
-        plan = Plan(CHAINS, 1 + steps, replace(first, epochs=lengths[-1]), replace(then, epochs=epochs))
-        walking, still = (sample(own, problem, plan, how, runner, _AnyWalk(store), []) for how in (walk, _Still(walk)))
-        cost += 2 * CHAINS * epochs * steps
+        plan = Plan(CHAINS, 1 + steps, first, replace(trainings.then(epochs, lengths[-1]), evaluate=False))
+        ways = (walk, _Slowed(walk, 0.0), _Slowed(walk, HARDLY))
+        walking, still, hardly = (sample(own, problem, plan, how, runner, _AnyWalk(store), []) for how in ways)
+        cost += 3 * CHAINS * epochs * steps
         slips[epochs] = _alike(_predictions(walking, problem, seen, steps) - found[-1])
-        # Starts, orders of rows and first anchors are the same: only the anchors' steps can make a difference.
+        # Starts, orders of rows and first anchors are the same: only the anchors' steps can make a difference, and
+        # trainings that run apart from the smallest one: so far do those whose anchors hardly move.
         # Predictions are taken as linear in the anchor: those of unrelated anchors differ by as much more as they do.
-        by_walking = _predictions(walking, problem, asked, steps) - _predictions(still, problem, asked, steps)
-        reach[epochs] = min(1.0, _mean_square(by_walking) / (2 * _anchors_moved(walk, steps)) / spread)
+        there, *others = (_predictions(one, problem, asked, steps) for one in (still, walking, hardly))
+        apart = [_mean_square(one - there) for one in others]
+        by_walking = max(0.0, apart[0] - apart[1]) / (1 - HARDLY**2)
+        reach[epochs] = min(1.0, by_walking / (2 * _anchors_moved(walk, steps)) / spread)
     return Pilots(lengths, tuple(losses), moved, math.sqrt(spread), slips, reach, cost)
 
 
 @tree.node()
 @dataclass(frozen=True)
-class _Still:
-    """The same start as a walk's, and no step."""
+class _Slowed:
+    """The same start as a walk's, and a share of its steps."""
 
     walk: Walk
+    share: float
 
     def init(self, key: Key, like: Params) -> WalkState:
         return self.walk.init(key, like)
 
     def step(self, key: Key, state: WalkState) -> tuple[WalkState, WalkInfo]:
-        return state, WalkInfo(jnp.zeros(()))
+        walked, info = self.walk.step(key, state)
+        position = jax.tree.map(lambda old, new: old + self.share * (new - old), state.position, walked.position)
+        return WalkState(position, walked.memory), info
 
 
 class _AnyWalk(MemoryStore):
@@ -365,11 +396,11 @@ def _candidates(pilots: Pilots, budget: int) -> Iterator[_Candidate]:
                 yield _Candidate(chains, first, members, short)
 
 
-def _explain_rates(rates: Rates | None) -> str:
+def _explain_rates(rates: Rates | None, plan: Plan) -> str:
     """A line on the rate, or nothing where it was given."""
     if rates is None:
         return ""
-    chosen = f"\nLion with a rate of {rates.training.optimizer.rate:g} and batches of {rates.training.batch_size}"
+    chosen = f"\nLion with a rate of {plan.first.optimizer.rate:.2g} and batches of {plan.first.batch_size}"
     if not rates.losses:
         return f"{chosen}, untried: the budget is too small for trials of rates."
     found = ", ".join(f"{loss:.2f} with {rate:g}" for rate, loss in sorted(rates.losses.items()))

@@ -20,8 +20,7 @@ TRIALS = 5
 MIDDLE = 1e-3
 """The rate that is tried first, and that is taken where nothing can be tried."""
 LOWER = 0.5
-"""Of the best trial's rate: what is taken. Trainings that are four times as long want a rate half as high, by the root
-of their length, and the best rate of a short trial is near to where trainings blow up."""
+"""Of the best trial's rate: the most that is taken, since it is near to where trainings blow up."""
 END = 0.005
 """The last rate of a training, as a share of its first."""
 STEPS_AN_EPOCH, FEWEST_ROWS, MOST_ROWS = 64, 8, 32
@@ -32,17 +31,27 @@ class Rates(NamedTuple):
     """What trials found.
 
     Attributes:
-        training: With `LOWER` times the best rate; its epochs do not count.
+        best: The rate of the best trial.
         losses: By rate: mean anchored loss over the last epoch of its trial, in nats per row; infinite where the
             trial diverged. Empty where the budget is too small for trials.
         length: Epochs of a trial.
         epochs: Epochs that all trials spent.
     """
 
-    training: Training
+    best: float
     losses: dict[float, float]
     length: int
     epochs: int
+
+    def training(self, rows: int, epochs: int) -> Training:
+        """A training of so many epochs, with a rate that falls with the root of its length.
+
+        That is how rates of stochastic descent fall which leave the least behind; and never more than `LOWER` times the
+        best trial's.
+        """
+        if not self.losses:
+            return training_at(self.best, rows, epochs)
+        return training_at(self.best * min(LOWER, math.sqrt(self.length / epochs)), rows, epochs)
 
 
 def training_at(rate: float, rows: int, epochs: int = 1) -> Training:
@@ -63,7 +72,7 @@ def find_rate(key: Key, problem: Problem, budget: int, walk: Walk, least_steps: 
     """
     length = int(SHARE * budget / TRIALS)
     if length == 0 or training_at(MIDDLE, problem.n, length).steps(problem.n) < least_steps:
-        return Rates(training_at(MIDDLE, problem.n), {}, length, 0)
+        return Rates(MIDDLE, {}, length, 0)
     keep_programs()
     best, tried = 0, dict[int, float]()  # places on the ladder of rates
     while len(tried) < TRIALS and (new := [place for place in (best, best + 1, best - 1) if place not in tried]):
@@ -71,7 +80,7 @@ def find_rate(key: Key, problem: Problem, budget: int, walk: Walk, least_steps: 
         tried[new[0]] = _last_loss(key, Recipe(problem, walk, how))
         best = min(tried, key=lambda place: tried[place])
     losses = {rate_at(place): loss for place, loss in tried.items()}
-    return Rates(training_at(LOWER * rate_at(best), problem.n), losses, length, len(tried) * length)
+    return Rates(rate_at(best), losses, length, len(tried) * length)
 
 
 def _last_loss(key: Key, recipe: Recipe) -> float:
