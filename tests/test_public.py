@@ -23,7 +23,7 @@ Adam Autoregressive Bernoulli Categorical Description DiskStore GuidedWalk Hamil
 Member MemberInfo MemoryStore Normal Plan Poisson Posterior Prediction Prior Problem Progress RandomWalk Report Rotation
 SGD Sequential Status Threaded Training Vectorized Walk WalkInfo WalkState anchored_ensemble by_path deep_ensemble
 describe errors fan_in from_equinox from_flax from_haiku load map_estimate networks sample sequential_anchored_ensemble
-testing walks Diagnosis MLflow TensorBoard to_arviz Pilots Planned plan_for Lion
+testing walks Diagnosis MLflow TensorBoard to_arviz Pilots Planned plan_for Lion Rates
 """
 
 

@@ -19,6 +19,7 @@ if _TYPE_CHECKING:
         Planned,
         Posterior,
         Progress,
+        Rates,
         Report,
         Sequential,
         Threaded,
@@ -74,6 +75,7 @@ __all__ = [
     "Problem",
     "Progress",
     "RandomWalk",
+    "Rates",
     "Report",
     "Rotation",
     "Sequential",
@@ -109,8 +111,8 @@ _MODULES = ("errors", "networks", "testing", "walks")
 _WHERE = {
     "adapters": "from_equinox from_flax from_haiku",
     "arviz": "to_arviz",
-    "ensembles": "Description Diagnosis Pilots Plan Planned Posterior Progress Report Sequential Threaded Vectorized "
-    "anchored_ensemble deep_ensemble describe load map_estimate plan_for sample sequential_anchored_ensemble",
+    "ensembles": "Description Diagnosis Pilots Plan Planned Posterior Progress Rates Report Sequential Threaded "
+    "Vectorized anchored_ensemble deep_ensemble describe load map_estimate plan_for sample sequential_anchored_ensemble",
     "errors": "Status",
     "likelihoods": "Bernoulli Categorical HeteroscedasticNormal Normal Poisson",
     "prediction": "Prediction",

@@ -9,6 +9,7 @@ from anchorwalk.ensembles.load import load
 from anchorwalk.ensembles.pilots import Pilots, Planned, plan_for
 from anchorwalk.ensembles.plan import Plan
 from anchorwalk.ensembles.posterior import Posterior
+from anchorwalk.ensembles.rates import Rates
 from anchorwalk.ensembles.runners import Runner, Sequential, Threaded, Vectorized
 from anchorwalk.ensembles.sample import sample
 from anchorwalk.ensembles.sequential import sequential_anchored_ensemble
@@ -22,6 +23,7 @@ __all__ = [
     "Planned",
     "Posterior",
     "Progress",
+    "Rates",
     "Report",
     "Runner",
     "Sequential",
