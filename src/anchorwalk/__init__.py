@@ -112,7 +112,8 @@ _WHERE = {
     "adapters": "from_equinox from_flax from_haiku",
     "arviz": "to_arviz",
     "ensembles": "Description Diagnosis Pilots Plan Planned Posterior Progress Rates Report Sequential Threaded "
-    "Vectorized anchored_ensemble deep_ensemble describe load map_estimate plan_for sample sequential_anchored_ensemble",
+    "Vectorized anchored_ensemble deep_ensemble describe load map_estimate plan_for sample "
+    "sequential_anchored_ensemble",
     "errors": "Status",
     "likelihoods": "Bernoulli Categorical HeteroscedasticNormal Normal Poisson",
     "prediction": "Prediction",
