@@ -55,8 +55,8 @@ class Pilots(NamedTuple):
     Attributes:
         lengths: Epochs of the first trainings that were tried, each twice the one before.
         losses: Mean anchored loss over the last epoch of each, in nats per row.
-        moved: How far predictions at training inputs moved from each length to the next, alike in all chains: what
-            each moved by itself falls out of the average over chains, and is no error that longer trainings mend.
+        moved: How far predictions at training inputs, averaged over chains, moved from each length to the next. What
+            a chain moves by itself is for more chains to mend, not for longer trainings.
         spread: Standard deviation of predictions between chains, at inputs that the data do not fix, or at those that
             were given.
         slips: By epochs of a short training: how far it takes predictions at training inputs from those of the first
@@ -156,7 +156,7 @@ def plan_for(
 
     An ensemble misses the posterior in three ways: members stop before they are at their optima; later members fall
     behind their walking anchors; chains and members are few. Pilots of three lengths show the first: how far
-    predictions at training inputs move, in all chains alike, when a training is twice as long. Pilots of short
+    predictions at training inputs, averaged over chains, move when a training is twice as long. Pilots of short
     trainings show the second. The third is how much chains disagree where the data do not fix predictions: at inputs
     whose features come each from another training row, or, better, at inputs like those that you will ask for, if you
     give some. The plan with the least expected square of the error is taken. No test rows, and no reference, are
@@ -262,7 +262,8 @@ def _fly(
         longest = sample(own, problem, Plan(CHAINS, 1, first), walk, runner, store, [])
         found.append(_predictions(longest, problem, seen, 0))
         losses.append(float(np.mean([np.asarray(member.losses)[-1] for member in longest])))
-    moved = tuple(_alike(after - before) for before, after in itertools.pairwise(found))
+    means = [predictions.mean(axis=0) for predictions in found]
+    moved = tuple(math.sqrt(_mean_square(after - before)) for before, after in itertools.pairwise(means))
     there = _predictions(longest, problem, asked, 0)
     spread = _mean_square(there - there.mean(axis=0)) * CHAINS / (CHAINS - 1)
     cost, slips, reach = CHAINS * sum(lengths), {}, {}
