@@ -142,6 +142,21 @@ def test_later_members_are_planned_where_they_are_worth_their_epochs():
     assert "2 epochs follow the anchors" in str(planned)
 
 
+def test_moves_are_those_of_the_mean_over_chains():
+    """Half of each weight's way is its anchor's own: the mean over three chains moves less than chains do."""
+    slow = aw.Training(aw.SGD(1.0), epochs=1, batch_size=400)
+    pilots = aw.plan_for(KEY, wide(), 1000, first=slow).pilots
+    seen, _ = module._probes(jax.random.fold_in(KEY, module.PROBE), wide())
+    own = jax.random.fold_in(KEY, module.PILOT)
+    weights = []
+    for epochs in pilots.lengths[:2]:
+        plan = aw.Plan(module.CHAINS, 1, module.replace(slow, epochs=epochs))
+        weights.append(np.stack([np.asarray(one.params) for one in aw.sample(own, wide(), plan, callbacks=[])]))
+    moves = (weights[1] - weights[0]) @ seen.T
+    assert pilots.moved[0] == pytest.approx(np.sqrt(np.mean(moves.mean(axis=0) ** 2)), rel=1e-3)
+    assert pilots.moved[0] < 0.95 * np.sqrt(np.mean(moves**2))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("left", [1 - 1e-9, -1.5], ids=["stand still", "are thrown off"])
 def test_no_later_members_where_short_trainings(left):
