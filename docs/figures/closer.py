@@ -98,7 +98,7 @@ def by_chains(found):
         axis.axhline(floor, color="0.35", linewidth=1, linestyle=(0, (4, 3)))
         axis.axhline(w1(found, split, "sae", 10_000), color=COLOURS["sae"], linewidth=1, linestyle=":")
         axis.set_xscale("log")
-        axis.set_xticks([1, 2, 5, 10, 20, 50])
+        axis.set_xticks([1, 2, 5, 10, 20, 50, 100])
         axis.xaxis.set_major_formatter(PLAIN)
         axis.xaxis.set_minor_formatter(matplotlib.ticker.NullFormatter())
         axis.set_ylim(0)
