@@ -92,6 +92,16 @@ def goal(found, method, budget=1000):
     return "; ".join(parts)
 
 
+def told(found):
+    """In how many cells the planned ensemble that was told the inputs has the lower median."""
+    both = [
+        [middle(w1(found, split, method, budget)) for method in ("planned_at", "planned")]
+        for split in REFERENCED
+        for budget in SHARED
+    ]
+    return f"{sum(one < other for one, other in both)} of {len(both)}"
+
+
 def scatter(found):
     """Of the median W1 of the planned ensemble at 1000 epochs on split 0, were runs normal around it."""
     values = w1(found, 0, "planned", 1000)
@@ -508,6 +518,7 @@ def render():
         "GOAL_200": goal(found, "planned", 200),
         "GOAL_TOLD": goal(found, "planned_at"),
         "SAME": same(found),
+        "TOLD": told(found),
         "SCATTER": scatter(found),
         "FAR": between(0, 1),
         "NEAR": between(5, 6),
