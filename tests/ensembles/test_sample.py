@@ -140,6 +140,7 @@ def test_two_programs_a_run_and_none_for_the_next(runner, module):
         walk = aw.GuidedWalk(step_size=step)
         return aw.sample(jax.random.key(key), problem(scale, noise), plan, walk=walk, runner=runner, callbacks=[])
 
+    jax.clear_caches()  # of so many tests' programs in one process `sample` might forget all, and the count with them
     before = module._start._cache_size(), module._step._cache_size()
     run(0, 0.5, 0.3, 0.01, 0.1, members=3)
     assert (module._start._cache_size(), module._step._cache_size()) == (before[0] + 1, before[1] + 1)
