@@ -341,15 +341,17 @@ def test_pilots_need_steps_that_tell(monkeypatch):
         ({"budget": 2.5}, ["budget"]),
         ({"problem": "data.csv"}, ["a Problem"]),
         ({"first": aw.Adam(1e-3)}, ["Training"]),
+        ({"first": None, "then": aw.Training(aw.SGD(0.1), 1, 1, keep="best")}, ["keep"]),
         ({"walk": 0.1}, ["walk"]),
         ({"key": 0}, ["key"]),
         ({"at": "test.csv"}, ["plan_for(at=)"]),
         ({"at": np.zeros(0, np.float32)}, ["plan_for(at=)"]),
     ],
-    ids=["nothing", "half", "problem", "training", "walk", "key", "text for inputs", "no inputs"],
+    ids=["nothing", "half", "problem", "training", "another keep", "walk", "key", "text for inputs", "no inputs"],
 )
 def test_what_is_wrong_is_said_before_any_pilot(change, words, monkeypatch):
-    monkeypatch.setattr(module, "sample", lambda *_: pytest.fail("a pilot was run"))
+    for name in ("sample", "find_rate"):
+        monkeypatch.setattr(module, name, lambda *_: pytest.fail("a pilot was run"))
     given = {"key": KEY, "problem": problem(), "budget": 200, "first": FAST, **change}
     with pytest.raises(InvalidInput) as caught:
         aw.plan_for(**given)

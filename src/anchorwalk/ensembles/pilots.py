@@ -14,7 +14,7 @@ from anchorwalk import checks, tree
 from anchorwalk.ensembles.describe import DEFAULT_WALK
 from anchorwalk.ensembles.plan import Plan
 from anchorwalk.ensembles.posterior import Posterior
-from anchorwalk.ensembles.rates import Rates, find_rate
+from anchorwalk.ensembles.rates import MIDDLE, Rates, find_rate, training_at
 from anchorwalk.ensembles.runners import Runner
 from anchorwalk.ensembles.sample import sample
 from anchorwalk.errors import Status, TrainingFailed
@@ -196,15 +196,13 @@ def plan_for(
     if not isinstance(problem, Problem):
         checks.reject("problem", type(problem).__name__, "a Problem", "Pass Problem(init=, apply=, ...).")
     walk = check_walk(DEFAULT_WALK if walk is None else walk)
-    for training in (first, then):
-        if training is not None:
-            Plan(1, 1, training, training)  # refuses what is no training
+    some = training_at(MIDDLE, problem.n) if first is None else first
+    Plan(1, 2, some, some if then is None else then)  # refuses what is no training, and two that do not go together
     at = None if at is None else _check_at(problem, at)
     rates = None
     if first is None:
         rates = find_rate(jax.random.fold_in(key, TRIAL), problem, budget, walk, LEAST_STEPS)
     trainings = _Trainings(problem.n, rates, first, then)
-    Plan(1, 2, trainings.first(1), trainings.then(1, 1))  # refuses trainings that do not go together
     shortest = int(FIRST_SHARE * budget / (7 * CHAINS))
     if shortest == 0 or trainings.first(shortest).steps(problem.n) < LEAST_STEPS:
         return _without_pilots(budget, trainings)
