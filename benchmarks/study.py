@@ -91,8 +91,7 @@ def evaluated(choose):
 
     def chosen(case, budget):
         plan, walk = choose(case, budget)
-        then = plan.then and replace(plan.then, evaluate=True)
-        return replace(plan, first=replace(plan.first, evaluate=True), then=then), walk
+        return plan.evaluating(True), walk
 
     return chosen
 

@@ -95,3 +95,13 @@ def test_describe_refuses_what_sample_would():
     assert (text.rows, text.steps) == (18, 6)  # a tenth is held back
     with pytest.raises(InvalidInput, match=r"batch_size=19 for 18 rows"):
         aw.describe(small_problem(), aw.Plan(1, 1, aw.Training(aw.Adam(1e-3), 3, 19, keep="best")))
+
+
+def test_a_plan_evaluates_all_of_its_trainings_or_none():
+    how = aw.Training(aw.SGD(0.1), epochs=2, batch_size=4)
+    plan = aw.Plan(2, 3, how, how, shared_order=True)
+    without = plan.evaluating(False)
+    assert not without.first.evaluate
+    assert not without.then.evaluate
+    assert without.evaluating(True) == plan != without
+    assert aw.Plan(2, 1, how).evaluating(False).then is None

@@ -13,7 +13,7 @@ import pytest
 
 import anchorwalk as aw
 from anchorwalk.ensembles import pilots as module
-from anchorwalk.ensembles import rates
+from anchorwalk.ensembles import planner, rates
 from anchorwalk.errors import InvalidInput
 from anchorwalk.walks import diagnostics
 
@@ -49,7 +49,7 @@ SUMMARIZE = lru_cache(diagnostics.summarize)  # plans of one walk ask for the sa
 @pytest.fixture(autouse=True)
 def steps_that_tell(monkeypatch):
     """Epochs have one step here, and each of them tells something."""
-    monkeypatch.setattr(module, "LEAST_STEPS", 1)
+    monkeypatch.setattr(planner, "LEAST_STEPS", 1)
     monkeypatch.setattr(diagnostics, "summarize", SUMMARIZE)
 
 
@@ -91,18 +91,17 @@ def test_slow_trainings_get_more_epochs_and_fewer_chains():
     assert slow.members == 1  # nothing that short trainings could follow
 
 
-@pytest.mark.parametrize(("power", "believed"), [(0.7, 0.7), (1.0, 1.0), (2.0, 1.0), (0.2, 0.5), (-1.0, 0.5)])
-def test_what_is_left_falls_with_the_power_of_the_moves(power, believed):
-    """c / L ** p: each doubling moves 2 ** -p times what the one before moved. Powers are believed from a half to one;
-    moves that fell by more than half are taken to have fallen by half."""
-    moved = (4.0, 4.0 / 2**power)
+@pytest.mark.parametrize(("moved", "last"), [((4.0, 3.0), 3.0), ((4.0, 5.0), 5.0), ((4.0, 1.0), 2.0)])
+def test_what_is_left_falls_with_the_root_of_the_epochs(moved, last):
+    """c / sqrt(L): each doubling moves sqrt(1 / 2) times what the one before moved. The last move that was seen counts
+    as half of the one before at least."""
     pilots = module.Pilots((5, 10, 20), (0.0, 0.0, 0.0), moved, 1.0, {}, {}, 0)
-    last = max(moved[1], 2.0)
-    left = sum(last / 2 ** (believed * doubling) for doubling in range(1, 200))
-    found = [pilots.unfinished(20 * times) for times in (1, 2, 10)]
-    assert found == pytest.approx([left, left / 2**believed, left / 10**believed])
-    assert pilots.unfinished(10) == pytest.approx(left + moved[1])
-    assert pilots.unfinished(5) == pytest.approx(left + moved[1] + moved[0])
+    left = sum(last / 2 ** (doubling / 2) for doubling in range(1, 200))
+    found = [pilots.unfinished(20 * times) for times in (1, 2, 9)]
+    assert found == pytest.approx([left, left / np.sqrt(2), left / 3])
+    assert pilots.unfinished(10) == pytest.approx(left + last)
+    assert pilots.unfinished(5) == pytest.approx(left + last + moved[0])
+    assert all(np.diff([pilots.unfinished(epochs) for epochs in range(5, 100)]) < 0)
 
 
 def test_nothing_moved_is_nothing_left():
@@ -142,8 +141,8 @@ def test_later_members_are_planned_where_they_are_worth_their_epochs():
     assert "2 epochs follow the anchors" in str(planned)
 
 
-def test_moves_are_those_of_the_mean_over_chains():
-    """Half of each weight's way is its anchor's own: the mean over three chains moves less than chains do."""
+def test_moves_are_what_chains_have_in_common():
+    """Half of each weight's way is its anchor's own: products of different chains' moves leave it out."""
     slow = aw.Training(aw.SGD(1.0), epochs=1, batch_size=400)
     pilots = aw.plan_for(KEY, wide(), 1000, first=slow).pilots
     seen, _ = module._probes(jax.random.fold_in(KEY, module.PROBE), wide())
@@ -153,8 +152,18 @@ def test_moves_are_those_of_the_mean_over_chains():
         plan = aw.Plan(module.CHAINS, 1, module.replace(slow, epochs=epochs))
         weights.append(np.stack([np.asarray(one.params) for one in aw.sample(own, wide(), plan, callbacks=[])]))
     moves = (weights[1] - weights[0]) @ seen.T
-    assert pilots.moved[0] == pytest.approx(np.sqrt(np.mean(moves.mean(axis=0) ** 2)), rel=1e-3)
-    assert pilots.moved[0] < 0.95 * np.sqrt(np.mean(moves**2))
+    products = [np.mean(moves[a] * moves[b]) for a, b in ((0, 1), (0, 2), (1, 2))]
+    assert pilots.moved[0] == pytest.approx(np.sqrt(np.mean(products)), rel=1e-3)
+    assert pilots.moved[0] < 0.95 * np.sqrt(np.mean(moves.mean(axis=0) ** 2))  # which the mean over chains does not
+
+
+@pytest.mark.parametrize("own", [0.0, 4.0])
+def test_moves_of_chains_own_do_not_count_and_what_is_common_is_not_nothing_by_luck(own):
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=(3, 200_000, 1))
+    assert module._common(3 + own * noise) == pytest.approx(3, rel=0.02)
+    alone = own * (noise - noise.mean(axis=0)) + 1e-3
+    assert module._common(alone) == pytest.approx(1e-3 if own == 0 else 5e-4, rel=1e-6)  # half of the mean, at least
 
 
 @pytest.mark.slow
@@ -172,8 +181,8 @@ def test_noise_of_short_trainings_is_not_taken_for_a_walk():
     """
     short = aw.Training(aw.SGD(0.25), epochs=1, batch_size=10)
     walk = aw.Rotation(step_size=0.01, refresh=0.0)
-    trainings = module._Trainings(400, None, WIDE, short)
-    pilots = module._fly(KEY, wide(noise=20.0), 1000, 7, walk, trainings, "vectorized", None)
+    trainings = module.Trainings(400, None, WIDE, short)
+    pilots = module.fly(KEY, wide(noise=20.0), 1000, 7, walk, trainings, "vectorized", None)
     s = 1 - np.exp(-0.1)
     along = s * ((1 - s) ** 2 + 2 * (1 - s) + 3) / 3
     # Moves are of 3 chains in 40 weights and the spread has 80 degrees of freedom: off by a fifth or so together.
@@ -185,8 +194,8 @@ def test_trainings_that_run_apart_by_themselves_are_not_taken_for_a_walk():
     anchor, so that members run far apart whose anchors have hardly moved."""
     short = aw.Training(aw.Lion(0.1), epochs=1, batch_size=10)
     walk = aw.Rotation(step_size=0.001, refresh=0.0)
-    trainings = module._Trainings(400, None, WIDE, short)
-    pilots = module._fly(KEY, wide(noise=20.0), 1000, 7, walk, trainings, "vectorized", None)
+    trainings = module.Trainings(400, None, WIDE, short)
+    pilots = module.fly(KEY, wide(noise=20.0), 1000, 7, walk, trainings, "vectorized", None)
     own = jax.random.fold_in(KEY, module.PILOT)
     plan = aw.Plan(module.CHAINS, 4, module.replace(WIDE, epochs=28), module.replace(short, epochs=2))
     ways = (walk, module._Slowed(walk, 0.0))
@@ -329,7 +338,7 @@ def test_a_budget_too_small_for_pilots_is_shared_by_two_chains(budget, chains, e
 
 
 def test_pilots_need_steps_that_tell(monkeypatch):
-    monkeypatch.setattr(module, "LEAST_STEPS", 2)
+    monkeypatch.setattr(planner, "LEAST_STEPS", 2)
     assert aw.plan_for(KEY, problem(), 279, first=FAST).pilots is None
     assert aw.plan_for(KEY, problem(), 280, first=FAST).pilots is not None
 
@@ -350,8 +359,8 @@ def test_pilots_need_steps_that_tell(monkeypatch):
     ids=["nothing", "half", "problem", "training", "another keep", "walk", "key", "text for inputs", "no inputs"],
 )
 def test_what_is_wrong_is_said_before_any_pilot(change, words, monkeypatch):
-    for name in ("sample", "find_rate"):
-        monkeypatch.setattr(module, name, lambda *_: pytest.fail("a pilot was run"))
+    for name in ("fly", "find_rate"):
+        monkeypatch.setattr(planner, name, lambda *_: pytest.fail("a pilot was run"))
     given = {"key": KEY, "problem": problem(), "budget": 200, "first": FAST, **change}
     with pytest.raises(InvalidInput) as caught:
         aw.plan_for(**given)

@@ -6,8 +6,9 @@ from anchorwalk.ensembles.callbacks import Callback, Progress, Report
 from anchorwalk.ensembles.describe import Description, describe
 from anchorwalk.ensembles.diagnose import Diagnosis
 from anchorwalk.ensembles.load import load
-from anchorwalk.ensembles.pilots import Pilots, Planned, plan_for
+from anchorwalk.ensembles.pilots import Pilots
 from anchorwalk.ensembles.plan import Plan
+from anchorwalk.ensembles.planner import Planned, plan_for
 from anchorwalk.ensembles.posterior import Posterior
 from anchorwalk.ensembles.rates import Rates
 from anchorwalk.ensembles.runners import Runner, Sequential, Threaded, Vectorized

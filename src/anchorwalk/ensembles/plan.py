@@ -73,6 +73,11 @@ class Plan:
         assert self.then is not None
         return self.then
 
+    def evaluating(self, evaluate: bool) -> "Plan":
+        """The same plan, with or without the loss and its gradient on all rows before and after each training."""
+        then = self.then and replace(self.then, evaluate=evaluate)
+        return replace(self, first=replace(self.first, evaluate=evaluate), then=then)
+
     def form(self) -> dict[str, Any]:
         """The plan as JSON, to be read by people and other programs."""
         return {

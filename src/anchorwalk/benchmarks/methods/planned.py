@@ -1,6 +1,5 @@
 """Anchored or sequential anchored ensembles as `plan_for` plans them, pilots paid from the budget."""
 
-from dataclasses import replace
 from functools import lru_cache, partial
 
 import jax
@@ -19,9 +18,8 @@ def choose(case: Case, budget: int, given: bool) -> tuple[Plan, Walk]:
     walk = GuidedWalk(step_size=case.settings.relative_step)
     runner = Sequential() if case.side_by_side == 1 else Vectorized(CHAINS)
     at = case.x_test if given else None
-    plan = plan_for(jax.random.key(0), case.problem, budget, walk, runner=runner, at=at).plan
-    then = plan.then and replace(plan.then, evaluate=False)
-    return replace(plan, first=replace(plan.first, evaluate=False), then=then), walk
+    planned = plan_for(jax.random.key(0), case.problem, budget, walk, runner=runner, at=at)
+    return planned.plan.evaluating(False), walk
 
 
 PLANNED = Anchored("planned", partial(choose, given=False))
