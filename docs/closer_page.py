@@ -1,14 +1,14 @@
 """Writes docs/closer.md from the records of the benchmark and of the study. Command: `make docs-tables`."""
 
-import itertools
 import json
 import math
 from statistics import median, stdev
 
-from pages import METHODS, ROOT, filled, load, middle, shown, table
+import closer_classes as classes
+from pages import METHODS, PARTS, ROOT, filled, load, middle, plan_of, shown, table
 
 from anchorwalk.benchmarks import records
-from anchorwalk.benchmarks.paper import BUDGETS, FIGURES
+from anchorwalk.benchmarks.paper import BUDGETS
 from anchorwalk.benchmarks.tables import Table
 from anchorwalk.benchmarks.tasks import Variant
 from anchorwalk.benchmarks.tasks.uci_gap import REFERENCED
@@ -16,18 +16,7 @@ from anchorwalk.benchmarks.tasks.uci_gap import REFERENCED
 WALKS = ("guided", "autoregressive", "rotation", "independent")
 PROTOCOLS = ("argmin", "authors")
 BEGIN, END = "<!-- made by docs/closer_page.py -->", "<!-- end -->"
-SCORED = ("agreement", "total_variation")
-PARTS = ("loss_first", "loss_later", "spread_within", "spread_between")
 SHARED = (1000, 10_000)
-STANDARDISED, RAW = Variant(pixels="standardised"), Variant(pixels="raw")
-DERMA = (
-    ("", "argmin", Variant()),
-    (", authors' protocol", "authors", Variant()),
-    (", images standardised", "argmin", STANDARDISED),
-    (", pixels 0 to 255", "argmin", RAW),
-    (", pixels 0 to 255, authors' protocol", "authors", RAW),
-)
-"""Ways to run dermamnist: words, protocol, variant."""
 
 
 def studies():
@@ -47,20 +36,6 @@ def w1(found, split, method, budget):
 
 def floor(split):
     return load(f"reference-uci_gap-{split}.json")["floor"]["w1"]
-
-
-def plan_of(found, task, budget, variant=None, method="planned"):
-    """A planned ensemble's plan in words."""
-    for record in found.records:
-        at = (record["task"], record["method"], record["budget"], record["variant"])
-        if at == (task, method, budget, variant or {}):
-            plan = record["plan"]
-            rate, epochs = (plan["first"].split(f"{name}=")[1].split(",")[0] for name in ("(rate", "epochs"))
-            each = plan["members"] // plan["chains"]
-            return (
-                f"{plan['chains']} x {epochs}{f', {each} members a chain' if each > 1 else ''}, rate {float(rate):.1g}"
-            )
-    return ""
 
 
 def gap_table(found):
@@ -154,81 +129,6 @@ def chains_words(found):
     return "; ".join(parts)
 
 
-def derma(found, method, budget, variant=None):
-    """Median agreement and total variation, or None."""
-    values = [middle(found.values("dermamnist", method, budget, name, variant)) for name in SCORED]
-    return None if values[0] is None else values
-
-
-def beside_the_paper(found):
-    """Where our medians are as good as the paper's."""
-    ahead, behind = [], []
-    for method in ("ae", "sae"):
-        for budget in BUDGETS:
-            ours = derma(found, method, budget)
-            if ours:
-                paper = in_the_paper(method, budget)
-                good = ours[0] >= paper[0] and ours[1] <= paper[1]
-                (ahead if good else behind).append(f"{METHODS[method]} at {budget:,}")
-    return (
-        f"At least as good as the paper in both scores: {', '.join(ahead) or 'nowhere'}. "
-        f"Behind it in one or both: {', '.join(behind) or 'nowhere'}."
-    )
-
-
-def pairs(one, other):
-    """Two ways to run AE and SAE, where both were run; each is a function of method and budget."""
-    parts = []
-    for method in ("ae", "sae"):
-        for budget in BUDGETS:
-            points = [way(method, budget) for way in (one, other)]
-            if all(points):
-                both = (f"{agreement:.3f}/{variation:.3f}" for agreement, variation in points)
-                parts.append(f"{METHODS[method]} at {budget:,} {' against '.join(both)}")
-    return "; ".join(parts)
-
-
-def in_the_paper(method, budget):
-    return [FIGURES["dermamnist", method, budget, name].median for name in SCORED]
-
-
-def within_the_paper(way):
-    """How many scores of a way lie between the least and the greatest of the paper's runs, and how far others are."""
-    parts = []
-    for place, score in enumerate(SCORED):
-        beyond = []
-        for method in ("ae", "sae"):
-            for budget in BUDGETS:
-                if point := way(method, budget):
-                    figure = FIGURES["dermamnist", method, budget, score]
-                    low, high = figure.median - figure.below, figure.median + figure.above
-                    beyond.append(max(low - point[place], point[place] - high, 0.0))
-        inside = sum(value < 5e-4 for value in beyond)
-        name = score.replace("_", " ")
-        parts.append(
-            f"{name} in {inside} of {len(beyond)}"
-            + (f" (others off by {max(beyond):.3f} at most)" if inside < len(beyond) else "")
-        )
-    return " and ".join(parts)
-
-
-def derma_ways(tables):
-    """What the page says of scalings and protocols."""
-
-    def way(protocol, variant=None):
-        return lambda method, budget: derma(tables[protocol], method, budget, variant)
-
-    return {
-        "DERMA_RAW": pairs(way("authors", RAW), in_the_paper),
-        "DERMA_WITHIN": within_the_paper(way("authors", RAW)),
-        "DERMA_KEPT": f"The epoch that was best against the last: {pairs(way('authors', RAW), way('argmin', RAW))}.",
-        "DERMA_AUTHORS": "With pixels divided by 255, the authors' protocol against ours: "
-        f"{pairs(way('authors'), way('argmin'))}.",
-        "DERMA_SCALING": "With our protocol, images standardised by channel against the paper: "
-        f"{pairs(way('argmin', STANDARDISED), in_the_paper)}.",
-    }
-
-
 def optimizers_table():
     """Median W1 and loss by optimiser, rate and batch, splits in columns."""
     tried = {split: study.get("optimizers", {}) for split, study in studies().items()}
@@ -260,21 +160,6 @@ def optimizers_words():
             f"{kind}'s lowest loss is {losses[best]:.2f}, with a rate of {rate} and batches of {batch}, and W1 {w1s:.3f} there"
         )
     return f"On split 5 {'; '.join(parts)}."
-
-
-def beside_both_plans(found):
-    """The planned ensemble and the better of the paper's two plans."""
-    parts = []
-    for budget in BUDGETS:
-        planned, *others = (derma(found, method, budget) for method in ("planned", "ae", "sae"))
-        if planned and all(others):
-            agreement, variation = max(one[0] for one in others), min(one[1] for one in others)
-            verdicts = (
-                "worse" if planned[0] < agreement else "no worse",
-                "worse" if planned[1] > variation else "no worse",
-            )
-            parts.append(f"at {budget:,} epochs {verdicts[0]} in agreement and {verdicts[1]} in total variation")
-    return f"The planned ensemble against the better of the paper's two plans: {'; '.join(parts)}."
 
 
 def inside_words():
@@ -315,75 +200,6 @@ def perturbed_words(found):
                     cells += 1
                     worse += median(one["w1"] for one in moved) > median(plain)
     return f"Worse in {worse} of {cells} cells."
-
-
-def equal_words(rows):
-    differences = [float(row[-1]) for row in rows if row[-1]]
-    lower = sum(value < 0 for value in differences)
-    ours = [row for row in rows if row[0].endswith("ours") and row[-1]]
-    text = (
-        f"Of {len(differences)} points that can be compared, SAE's total variation is lower in {lower}, by "
-        f"{-median(differences):.3f} in the median: the remark holds in the paper's figures, by little but for CIFAR-10."
-    )
-    if not ours:
-        text += " Our own runs on DermaMNIST cannot test it: SAE's agreement is below all of AE's there."
-    return text
-
-
-def derma_table(tables):
-    rows = []
-    for budget in BUDGETS:
-        for method, title in METHODS.items():
-            for words, protocol, variant in DERMA:
-                found = tables[protocol]
-                names = (*SCORED, "accuracy", "nll", "confidence")
-                cells = [found.values("dermamnist", method, budget, name, variant) for name in names]
-                if not cells[0]:
-                    continue
-                papers = [FIGURES.get(("dermamnist", method, budget, name)) for name in SCORED]
-                medians = [shown(middle(cell)) for cell in cells]
-                rows.append(
-                    [
-                        f"{budget:,}",
-                        title + words,
-                        f"{len(cells[0])}",
-                        *medians[:2],
-                        *("" if figure is None else shown(figure.median) for figure in papers),
-                        *medians[2:],
-                        plan_of(found, "dermamnist", budget) if method == "planned" else "",
-                    ]
-                )
-    heads = ["budget", "method", "runs", "agreement", "TV", "paper's agreement", "paper's TV", "accuracy", "NLL"]
-    return table([*heads, "mean top probability", "chains x epochs"], rows)
-
-
-def derma_study():
-    """SAE's steps and AE at 200 epochs, scores and what is inside a run."""
-    record = load("study-dermamnist.json")
-    rows = []
-    for place, runs in record["cells"].items():
-        name = place.split(",")[0]
-        scores = [shown(middle([one[part] for one in runs])) for part in (*SCORED, "nll", "confidence")]
-        parts = [shown(middle([one[part] for one in record["inside"][place]])) for part in PARTS]
-        rows.append(["AE" if name == "ae" else f"SAE, step {name.split()[1]}", *scores, *parts])
-    heads = ["200 epochs", "agreement", "TV", "NLL", "mean top probability", "loss, first", "loss, later"]
-    return table([*heads, "spread within chains", "between"], rows)
-
-
-def derma_pixels():
-    """What images that are a little off would change for AE."""
-    record = load("study-dermamnist.json")
-    if "ae, 200" not in record["cells"]:
-        return ""
-    plain, levels = record["cells"]["ae, 200"][0], record["pixels"]["ae, 200"][0]
-    parts = [
-        f"{scores['agreement']:.3f}/{scores['total_variation']:.3f} at {level}" for level, scores in levels.items()
-    ]
-    return (
-        "Our images are rebuilt from the originals and may differ from the published ones by a little. With noise on "
-        f"the test images of so many levels of 255, AE at 200 epochs would have {', '.join(parts)}, against "
-        f"{plain['agreement']:.3f}/{plain['total_variation']:.3f} without."
-    )
 
 
 def inside_table(found):
@@ -448,49 +264,6 @@ def perturbed_table(found):
     return table(["split", "budget", "AE", "AE, targets moved", "SAE", "SAE, targets moved"], rows)
 
 
-EQUAL_HEADS = ["task", "budget", "SAE's agreement", "SAE's TV", "AE's TV at that agreement", "difference"]
-
-
-def equal_agreement(found):
-    """Rows of the table: SAE's total variation less that of AE at the same agreement, read between AE's own points."""
-    rows = []
-    for task in ("cifar10", "cifar10c", "imdb", "dermamnist"):
-        line = sorted(tuple(FIGURES[task, "ae", b, name].median for name in SCORED) for b in BUDGETS)
-        rows += _differences(f"{task}, paper", line, {b: _paper(task, b) for b in BUDGETS})
-    ae, sae = ({budget: derma(found, method, budget) for budget in BUDGETS} for method in ("ae", "sae"))
-    line = sorted(tuple(point) for point in ae.values() if point)
-    return rows + _differences("dermamnist, ours", line, {budget: point for budget, point in sae.items() if point})
-
-
-def imdb_words(found):
-    """Our AE and SAE on imdb, where a single budget was run."""
-    ae, sae = ([middle(found.values("imdb", method, 200, name)) for name in SCORED] for method in ("ae", "sae"))
-    paper = [FIGURES["imdb", "ae", 200, name].median - FIGURES["imdb", "sae", 200, name].median for name in SCORED]
-    return (
-        f"On IMDB at 200 epochs, one run each, ours can: SAE has {sae[0]:.3f}/{sae[1]:.3f}, AE {ae[0]:.3f}/{ae[1]:.3f}, "
-        f"a total variation {ae[1] - sae[1]:.3f} lower at an agreement {sae[0] - ae[0]:.3f} higher; "
-        f"the paper's differ by {paper[1]:.3f} and {-paper[0]:.3f} there."
-    )
-
-
-def _paper(task, budget):
-    return tuple(FIGURES[task, "sae", budget, name].median for name in SCORED)
-
-
-def _differences(title, line, points):
-    """Linear between AE's points; nothing is said beyond them."""
-    rows = []
-    for budget, (agreement, variation) in points.items():
-        there = None
-        for (a, ta), (b, tb) in itertools.pairwise(line):
-            if a <= agreement <= b and b > a:
-                there = ta + (tb - ta) * (agreement - a) / (b - a)
-        shown_there = "beyond AE's points" if there is None else shown(there)
-        difference = "" if there is None else f"{variation - there:+.3f}"
-        rows.append([title, f"{budget:,}", shown(agreement), shown(variation), shown_there, difference])
-    return rows
-
-
 def readme_table(found):
     """What a newcomer should see: the paper's plans and ours."""
     columns = [("ae", 1000), ("sae", 1000), ("ae", 10_000), ("sae", 10_000)]
@@ -524,21 +297,15 @@ def render():
         "NEAR": between(5, 6),
         "CHAINS": chains_table(found),
         "CHAINS_WORDS": chains_words(found),
-        "DERMA": derma_table(tables),
-        "DERMA_WORDS": f"{beside_the_paper(found)} {beside_both_plans(found)}",
-        **derma_ways(tables),
+        **classes.parts(tables),
         "OPTIMIZERS": optimizers_table(),
         "OPTIMIZERS_WORDS": optimizers_words(),
-        "DERMA_STUDY": derma_study(),
-        "DERMA_PIXELS": derma_pixels(),
         "INSIDE": inside_table(found),
         "INSIDE_WORDS": inside_words(),
         "WALKS": walk_table(),
         "WIDEST": widest_walk(),
         "PERTURBED": perturbed_table(found),
         "PERTURBED_WORDS": perturbed_words(found),
-        "EQUAL": table(EQUAL_HEADS, equal_agreement(found)),
-        "EQUAL_WORDS": f"{equal_words(equal_agreement(found))} {imdb_words(found)}",
     }
     return filled("closer.template.md", parts)
 

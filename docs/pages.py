@@ -8,6 +8,7 @@ from anchorwalk.benchmarks.tables import TITLES
 
 ROOT = Path(__file__).parent.parent
 METHODS = {name: TITLES[name] for name in ("ae", "sae", "planned")}
+PARTS = ("loss_first", "loss_later", "spread_within", "spread_between")
 
 
 def load(name):
@@ -27,6 +28,20 @@ def shown(value, digits=3):
 def table(heads, rows):
     lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
     return "\n".join([*lines, *(f"| {' | '.join(cells)} |" for cells in rows)])
+
+
+def plan_of(found, task, budget, variant=None, method="planned"):
+    """A planned ensemble's plan in words."""
+    for record in found.records:
+        at = (record["task"], record["method"], record["budget"], record["variant"])
+        if at == (task, method, budget, variant or {}):
+            plan = record["plan"]
+            rate, epochs = (plan["first"].split(f"{name}=")[1].split(",")[0] for name in ("(rate", "epochs"))
+            each = plan["members"] // plan["chains"]
+            return (
+                f"{plan['chains']} x {epochs}{f', {each} members a chain' if each > 1 else ''}, rate {float(rate):.1g}"
+            )
+    return ""
 
 
 def filled(template, parts):

@@ -1,4 +1,4 @@
-"""The figures of docs/closer.md, from the records: W1 against the loss that members reach, and by number of chains."""
+"""The figures of docs/closer.md, from the records: W1 by loss and by number of chains, total variation by agreement."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 
 from anchorwalk.benchmarks import records
 from anchorwalk.benchmarks.losses import COLOURS
-from anchorwalk.benchmarks.paper import BUDGETS
+from anchorwalk.benchmarks.paper import BUDGETS, FIGURES
 from anchorwalk.benchmarks.tables import Table
 from anchorwalk.benchmarks.tasks import Variant
 from anchorwalk.benchmarks.tasks.uci_gap import REFERENCED
@@ -20,6 +20,14 @@ ROOT = Path(__file__).parent.parent.parent
 TITLES = {"ae": "AE, paper's plan", "sae": "SAE, paper's plan", "planned": "planned"}
 SHARED = {1000: "0.55", 10_000: "0.15"}
 MARKERS = {"planned": ("o", "planned"), "planned_at": ("D", "planned, inputs given")}
+SCORED = ("agreement", "total_variation")
+CLASSES = {
+    "cifar10": ("CIFAR-10, ResNet-20", "argmin", None),
+    "cifar10c": ("CIFAR-10-C, AlexNet", "argmin", None),
+    "imdb": ("IMDB", "argmin", None),
+    "dermamnist": ("DermaMNIST, as the authors ran it", "authors", Variant(pixels="raw")),
+}
+"""Tasks of classes: title, protocol and variant of our runs."""
 PLAIN = matplotlib.ticker.FuncFormatter(lambda value, _: f"{value:g}")
 
 
@@ -113,10 +121,36 @@ def by_chains(found):
     figure.savefig(ROOT / "docs/figures/chains.png", dpi=160)
 
 
+def by_agreement(every):
+    """AE's and SAE's total variation by agreement, one point a budget: the paper's, and ours where there are some."""
+    figure, axes = plt.subplots(1, len(CLASSES), figsize=(11, 3.3), layout="constrained")
+    for axis, (task, (title, protocol, variant)) in zip(axes, CLASSES.items(), strict=True):
+        found = Table(every, protocol)
+        for method in ("ae", "sae"):
+            style = {"color": COLOURS[method], "linewidth": 1}
+            paper = [[FIGURES[task, method, budget, score].median for score in SCORED] for budget in BUDGETS]
+            axis.plot(*zip(*paper, strict=True), marker="o", markersize=4, label=f"{method.upper()}, paper", **style)
+            values = [[found.values(task, method, budget, score, variant) for score in SCORED] for budget in BUDGETS]
+            ours = [[median(score) for score in point] for point in values if point[0]]
+            if ours:
+                label = f"{method.upper()}, ours"
+                marks = {"marker": "D", "markersize": 5, "markerfacecolor": "white", "linestyle": ":"}
+                axis.plot(*zip(*ours, strict=True), label=label, **marks, **style)
+        axis.set_title(title, fontsize=9, loc="left")
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.tick_params(labelsize=8)
+        axis.set_xlabel("agreement", fontsize=8)
+    axes[0].set_ylabel("total variation", fontsize=9)
+    axes[-1].legend(frameon=False, fontsize=8)
+    figure.savefig(ROOT / "docs/figures/equal.png", dpi=160)
+
+
 def main():
-    found = Table(records.read_all(ROOT / "results"))
+    every = records.read_all(ROOT / "results")
+    found = Table(every)
     by_loss(found)
     by_chains(found)
+    by_agreement(every)
 
 
 if __name__ == "__main__":
