@@ -31,7 +31,7 @@ class Rates(NamedTuple):
     """What trials found.
 
     Attributes:
-        best: The rate of the best trial.
+        best: The rate with the lowest loss, between that of the best trial and its neighbours.
         losses: By rate: mean anchored loss over the last epoch of its trial, in nats per row; infinite where the
             trial diverged. Empty where the budget is too small for trials.
         length: Epochs of a trial.
@@ -61,7 +61,10 @@ def training_at(rate: float, rows: int, epochs: int = 1) -> Training:
 
 
 def find_rate(key: Key, problem: Problem, budget: int, walk: Walk, least_steps: int) -> Rates:
-    """The rate with the lowest loss among trials at factors of about three, from the middle towards where it falls.
+    """The rate with the lowest loss, by trials at factors of about three, from the middle towards where it falls.
+
+    It is that of the lowest point of the parabola through the best trial and its two neighbours, over the logarithm of
+    the rate: where two trials come out nearly alike, luck would decide by a factor of three between them.
 
     Args:
         key: Decides start, anchor and order of rows, which all trials share.
@@ -80,7 +83,20 @@ def find_rate(key: Key, problem: Problem, budget: int, walk: Walk, least_steps: 
         tried[new[0]] = _last_loss(key, Recipe(problem, walk, how))
         best = min(tried, key=lambda place: tried[place])
     losses = {rate_at(place): loss for place, loss in tried.items()}
-    return Rates(rate_at(best), losses, length, len(tried) * length)
+    around = [tried[place] for place in (best - 1, best, best + 1) if place in tried]
+    shift = _lowest(*around) if len(around) == 3 and math.isfinite(around[1]) else 0.0
+    return Rates(rate_at(best) * 10 ** (shift / 2), losses, length, len(tried) * length)
+
+
+def _lowest(below: float, best: float, above: float) -> float:
+    """Where the parabola through three values, one apart, is lowest, from -1/2 to 1/2 around the middle one.
+
+    From a neighbour that diverged it is half a place away, the limit of ever higher values.
+    """
+    left, right = below - best, above - best
+    if math.isinf(left) or math.isinf(right) or left + right == 0:
+        return 0.5 * (math.isinf(left) - math.isinf(right))
+    return (left - right) / (2 * (left + right))
 
 
 def _last_loss(key: Key, recipe: Recipe) -> float:
