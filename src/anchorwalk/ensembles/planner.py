@@ -23,8 +23,8 @@ from anchorwalk.walks import check_walk, diagnostics
 
 LEAST_STEPS = 50
 """Optimiser steps of the shortest pilot; trainings that have hardly begun tell nothing of how they end."""
-WITHOUT = 2
-"""Chains where a budget is too small for pilots: the least that can disagree."""
+FEWEST = 2
+"""Members of a plan: the least that can disagree. So many chains share a budget that is too small for pilots."""
 FIRST_SHARES = (0.95, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1)
 """Of a chain's epochs: what its first training may get where later members follow it."""
 TRIAL = 2**32 - 5
@@ -78,7 +78,8 @@ def plan_for(
     trainings show the second. The third is how much chains disagree where the data do not fix predictions: at inputs
     whose features come each from another training row, or, better, at inputs like those that you will ask for, if you
     give some. The plan with the least expected square of the error is taken. No test rows, and no reference, are
-    looked at. A budget that leaves pilots fewer than 50 steps is shared by two chains, without pilots.
+    looked at. A plan has two members at least, as one says nothing of how sure it is. A budget that leaves pilots
+    fewer than 50 steps is shared by two chains, without pilots.
 
     Before all that, unless an optimiser is given, trials of a few epochs find a rate for `Lion`.
 
@@ -142,7 +143,7 @@ def _check_at(problem: Problem, at: Inputs) -> Inputs:
 
 def _without_pilots(budget: int, trainings: Trainings) -> Planned:
     left = budget - trainings.spent
-    chains = min(WITHOUT, left)
+    chains = min(FEWEST, left)
     plan = Plan(chains, 1, trainings.first(left // chains))
     epochs = math.ceil(LEAST_STEPS / trainings.first(1).steps(trainings.rows))
     return Planned(
@@ -178,7 +179,8 @@ def _best(pilots: Pilots, budget: int, walk: Walk) -> _Candidate:
 def _candidates(pilots: Pilots, budget: int) -> Iterator[_Candidate]:
     for chains in range(1, budget // pilots.lengths[0] + 1):
         each = budget // chains
-        yield _Candidate(chains, each, 1, 0)
+        if chains >= FEWEST:
+            yield _Candidate(chains, each, 1, 0)
         for short, share in itertools.product(pilots.slips, FIRST_SHARES):
             first = int(share * each)
             members = 1 + (each - first) // short
@@ -222,7 +224,9 @@ def _explain(pilots: Pilots, plan: Plan, budget: int, spent: int, given: bool, r
         )
     where = "at the inputs that were given" if given else "where the data do not fix predictions"
     number = "One chain" if plan.chains == 1 else f"{plan.chains:,} chains"
+    fewest = f", and {FEWEST} are the least that can disagree" if plan.total == FEWEST else ""
     lines.append(
-        f"{number}, because they differ by {pilots.spread:.2g} {where}, and more of them would shorten their trainings."
+        f"{number}, because they differ by {pilots.spread:.2g} {where}, and more of them would shorten their trainings"
+        f"{fewest}."
     )
     return "\n".join(lines)
