@@ -149,6 +149,15 @@ def test_a_record_made_in_another_way_is_not_taken_for_this_run(case, quick_meth
     assert json.loads(path.read_text()) == record  # nothing is lost
 
 
+def test_records_of_two_ways_are_not_mixed_by_processes_that_run_at_once(case, quick_method, tmp_path):
+    def another_process_writes(name, record):
+        (tmp_path / "results" / f"{name}.json").write_text(json.dumps(record | {"walk": "GuidedWalk(step_size=0.5)"}))
+
+    with pytest.raises(InvalidInput, match="another walk"):
+        run(case, request_of(tmp_path, runs=2), another_process_writes, quiet=True)
+    assert len(list((tmp_path / "results").glob("*.json"))) == 1
+
+
 def test_ctrl_c_leaves_no_record_and_says_so(case, quick_method, tmp_path, monkeypatch):
     from anchorwalk.benchmarks.methods import base
 

@@ -104,8 +104,7 @@ def run(
             "results", f"{str(request.results)!r} ({error.strerror})", "a folder to write to", "Choose another."
         )
     names = {r: _name(case, request, r) for r in range(request.runs)}
-    for name in names.values():
-        records.check_same(request.results, name, about)
+    records.check_same(request.results, names.values(), about)
     missing = [r for r, name in names.items() if not records.there(request.results, name, request.save_predictions)]
     there, made = len(names) - len(missing), 0
     together = method.together(case, request.budget)
@@ -120,6 +119,8 @@ def run(
             scored = score(case, posterior)
             record = {**about, **_made(r, posterior, len(block), scored)}
             predictions = scored.predictions if request.save_predictions else None
+            # Again, as another process may have written some in the meantime.
+            records.check_same(request.results, names.values(), about)
             records.write(request.results, names[r], record, predictions)
             made += 1
             done(names[r], record)

@@ -4,7 +4,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,22 +51,22 @@ def there(folder: Path, name: str, with_predictions: bool) -> bool:
     return (folder / f"{name}.json").exists() and (predictions.exists() or not with_predictions)
 
 
-def check_same(folder: Path, name: str, about: dict[str, Any]) -> None:
-    """Refuse a record of this name that was made in another way: it would count as this run.
+def check_same(folder: Path, names: Iterable[str], about: dict[str, Any]) -> None:
+    """Refuse records of these names that were made in another way: they would count as runs of this kind.
 
     Raises:
-        InvalidInput: It is there, and differs.
+        InvalidInput: One is there, and differs.
     """
-    path = folder / f"{name}.json"
-    if not path.exists():
-        return
-    stored = _load(path)
-    differing = [part for part in DECISIVE if stored.get(part) != about.get(part)]
-    if stored.get("format") != FORMAT:
-        differing.append("format")
-    if differing:
-        given = f"the record {str(path)!r} with another {' and '.join(differing)}"
-        checks.reject("results", given, "records made as this run would be", "Remove it, or choose another folder.")
+    for path in (folder / f"{name}.json" for name in names):
+        if not path.exists():
+            continue
+        stored = _load(path)
+        differing = [part for part in DECISIVE if stored.get(part) != about.get(part)]
+        if stored.get("format") != FORMAT:
+            differing.append("format")
+        if differing:
+            given = f"the record {str(path)!r} with another {' and '.join(differing)}"
+            checks.reject("results", given, "records made as this run would be", "Remove it, or choose another folder.")
 
 
 def _load(path: Path) -> dict[str, Any]:
