@@ -10,6 +10,7 @@ import pytest
 import anchorwalk as aw
 from anchorwalk.ensembles import rates
 from anchorwalk.ensembles.baselines import AtMean
+from anchorwalk.errors import TrainingFailed
 
 ROWS, NOISE, TARGET = 16, 0.5, 2.0
 KEY = jax.random.key(0)
@@ -65,6 +66,17 @@ def test_rates_that_diverge_are_left_alone_and_counted():
     assert all(rate > rates.MIDDLE for rate in failed)
     assert found.best <= rates.MIDDLE
     assert found.epochs == found.length * len(found.losses)
+
+
+def test_where_nothing_stays_finite_rates_are_lowered():
+    """No number beyond a weight of 0.004, where 0.001 and 0.0003 lead in 40 steps, and 0.0001 does not."""
+    found = find(2000, problem(lambda w, x: jnp.where(w > 0.004, jnp.nan, w) * x))
+    finite = [rate for rate, loss in found.losses.items() if math.isfinite(loss)]
+    assert finite
+    assert max(finite) <= 1e-4
+    assert found.best <= 1e-4 * 10**0.25
+    with pytest.raises(TrainingFailed, match="at every rate from"):
+        find(2000, problem(lambda w, x: w * jnp.nan * x))
 
 
 def test_a_budget_too_small_for_trials_takes_the_middle():

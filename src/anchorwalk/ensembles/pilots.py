@@ -51,18 +51,22 @@ class Pilots(NamedTuple):
             chain moves by itself is for more chains to mend, not for longer trainings.
         spread: Standard deviation of predictions between chains, at inputs that the data do not fix, or at those that
             were given.
+        finished: Whether first trainings came near enough to their end for short ones to be worth trying.
         slips: By epochs of a short training: how far it takes predictions at training inputs from those of the first
-            member, alike in all chains. A member that follows its anchor moves by nothing on average, as walks are
-            stationary. Empty where first trainings were too far from finished for short ones to be tried.
+            member, alike in all chains, where anchors stand still: walks are stationary, so that members which follow
+            them do not move on average either. Empty where first trainings are not finished, where chains agree
+            anyway, or where short trainings are too dear to be tried.
         reach: By epochs of a short training: the share of `spread` squared that a chain can reach by walking, from
-            how far members are from those of chains with the same noise whose anchors stand still.
-        epochs: Epochs that the pilots spent.
+            how far members are from those of chains with the same noise whose anchors stand still. More than one
+            where short trainings throw members about.
+        epochs: Epochs that the pilots spent, were no training begun anew that diverged.
     """
 
     lengths: tuple[int, ...]
     losses: tuple[float, ...]
     moved: tuple[float, ...]
     spread: float
+    finished: bool
     slips: dict[int, float]
     reach: dict[int, float]
     epochs: int
@@ -123,7 +127,7 @@ def fly(
     for epochs in lengths:
         store = MemoryStore()
         first = replace(trainings.first(epochs), evaluate=False)
-        longest = sample(own, problem, Plan(CHAINS, 1, first), walk, runner, store, [])
+        longest = _flown(own, problem, Plan(CHAINS, 1, first), walk, runner, store)
         found.append(_predictions(longest, problem, seen, 0))
         losses.append(float(np.mean([np.asarray(member.losses)[-1] for member in longest])))
     moves = [after - before for before, after in itertools.pairwise(found)]
@@ -132,23 +136,40 @@ def fly(
     spread = _mean_square(there - there.mean(axis=0)) * CHAINS / (CHAINS - 1)
     cost, slips, reach = CHAINS * sum(lengths), {}, {}
     limit = cost + FOLLOW_SHARE * budget
-    finished = _of_mean(moves[-1]) < FINISHED * math.sqrt(spread)
-    for epochs, steps in FOLLOWS.items() if finished else ():
+    finished = _of_mean(moves[-1]) <= FINISHED * math.sqrt(spread)
+    for epochs, steps in FOLLOWS.items() if finished and spread > 0 else ():
         if cost + 3 * CHAINS * epochs * steps > limit:
             break
         plan = Plan(CHAINS, 1 + steps, first, replace(trainings.then(epochs, lengths[-1]), evaluate=False))
         ways = (walk, _Slowed(walk, 0.0), _Slowed(walk, HARDLY))
-        walking, still, hardly = (sample(own, problem, plan, how, runner, _AnyWalk(store), []) for how in ways)
+        walking, still, hardly = (_flown(own, problem, plan, how, runner, _AnyWalk(store)) for how in ways)
         cost += 3 * CHAINS * epochs * steps
-        slips[epochs] = _alike(_predictions(walking, problem, seen, steps) - found[-1])
+        slips[epochs] = _alike(_predictions(still, problem, seen, steps) - found[-1])
         # Starts, orders of rows and first anchors are the same: only the anchors' steps can make a difference, and
         # trainings that run apart from the smallest one: so far do those whose anchors hardly move.
         # Predictions are taken as linear in the anchor: those of unrelated anchors differ by as much more as they do.
         there, *others = (_predictions(one, problem, asked, steps) for one in (still, walking, hardly))
-        apart = [_mean_square(one - there) for one in others]
-        by_walking = max(0.0, apart[0] - apart[1]) / (1 - HARDLY**2)
-        reach[epochs] = min(1.0, by_walking / (2 * _anchors_moved(walk, steps)) / spread)
-    return Pilots(lengths, tuple(losses), moved, math.sqrt(spread), slips, reach, cost)
+        apart = [((one - there) ** 2).sum(axis=-1).mean(axis=-1) for one in others]
+        by_walking = _sure(apart[0] - apart[1]) / (1 - HARDLY**2)
+        reach[epochs] = by_walking / (2 * _anchors_moved(walk, steps)) / spread
+    return Pilots(lengths, tuple(losses), moved, math.sqrt(spread), finished, slips, reach, cost)
+
+
+def _flown(key: Key, problem: Problem, plan: Plan, walk: Walk, runner: str | Runner, store: MemoryStore) -> Posterior:
+    """A pilot, whole: one that Ctrl-C ended has too few chains to tell anything."""
+    posterior = sample(key, problem, plan, walk, runner, store, [])
+    if not posterior.complete:
+        raise KeyboardInterrupt
+    return posterior
+
+
+def _sure(values: HostArray) -> float:
+    """The mean over chains, or nothing where it is not above twice its standard error.
+
+    Where the mean is nothing, three normal values pass for something once in eleven times (t, two degrees of freedom).
+    """
+    mean = float(values.mean())
+    return mean if mean > 2 * float(values.std(ddof=1)) / math.sqrt(len(values)) else 0.0
 
 
 @tree.node()
@@ -182,14 +203,15 @@ class _AnyWalk(MemoryStore):
 def _probes(key: Key, problem: Problem, at: Inputs | None = None) -> tuple[Any, Any]:
     """Training inputs, and given ones, or such in which each feature comes from a training row of its own."""
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).tolist())
-    rows = rng.integers(0, problem.n, PROBES)
+    counted = np.flatnonzero(np.asarray(problem.data.weights))  # rows without weight only fill up
+    x = jax.tree.map(lambda leaf: np.asarray(leaf)[counted], problem.data.x)
+    rows = rng.integers(0, len(counted), PROBES)
 
     def mix(leaf: HostArray) -> HostArray:
         flat = leaf.reshape(len(leaf), -1)
         sources = rng.integers(0, len(flat), (PROBES, flat.shape[1]))
         return np.take_along_axis(flat, sources, axis=0).reshape(PROBES, *leaf.shape[1:])
 
-    x = jax.tree.map(np.asarray, problem.data.x)
     seen = jax.tree.map(lambda leaf: leaf[rows], x)
     if at is None:
         return seen, jax.tree.map(mix, x)
@@ -212,7 +234,13 @@ def _predictions(posterior: Posterior, problem: Problem, probes: Any, index: int
         if not isinstance(likelihood, ClassLikelihood):
             parts.append(np.sqrt(np.asarray(likelihood.variance(outputs))))
         found.append(np.concatenate([part.reshape(PROBES, -1) for part in parts], axis=1))
-    return np.stack(found).astype(np.float64)
+    predictions = np.stack(found).astype(np.float64)
+    if not np.isfinite(predictions).all():
+        raise TrainingFailed(
+            "a pilot's predictions are not finite at all inputs where they are compared. Scale the inputs, those of "
+            "at= as those of training."
+        )
+    return predictions
 
 
 def _mean_square(values: HostArray) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 
 from anchorwalk import checks
 from anchorwalk.ensembles.describe import DEFAULT_WALK
-from anchorwalk.ensembles.pilots import CHAINS, FIRST_SHARE, Pilots, Trainings, fly
+from anchorwalk.ensembles.pilots import CHAINS, FIRST_SHARE, FOLLOW_SHARE, FOLLOWS, Pilots, Trainings, fly
 from anchorwalk.ensembles.plan import Plan
 from anchorwalk.ensembles.rates import MIDDLE, Rates, find_rate, training_at
 from anchorwalk.ensembles.runners import Runner
@@ -25,6 +25,8 @@ LEAST_STEPS = 50
 """Optimiser steps of the shortest pilot; trainings that have hardly begun tell nothing of how they end."""
 FEWEST = 2
 """Members of a plan: the least that can disagree. So many chains share a budget that is too small for pilots."""
+THROWN = 2
+"""Short trainings that move members by more than this, in squares, than anchors can carry them are not followed."""
 FIRST_SHARES = (0.95, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1)
 """Of a chain's epochs: what its first training may get where later members follow it."""
 TRIAL = 2**32 - 5
@@ -74,12 +76,16 @@ def plan_for(
 
     An ensemble misses the posterior in three ways: members stop before they are at their optima; later members fall
     behind their walking anchors; chains and members are few. Pilots of three lengths show the first: how far
-    predictions at training inputs, averaged over chains, move when a training is twice as long. Pilots of short
-    trainings show the second. The third is how much chains disagree where the data do not fix predictions: at inputs
-    whose features come each from another training row, or, better, at inputs like those that you will ask for, if you
-    give some. The plan with the least expected square of the error is taken. No test rows, and no reference, are
-    looked at. A plan has two members at least, as one says nothing of how sure it is. A budget that leaves pilots
-    fewer than 50 steps is shared by two chains, without pilots.
+    predictions at training inputs move, alike in all chains, when a training is twice as long. Pilots of short
+    trainings show the second, where first trainings are nearly finished, from 900 epochs on. The third is how much
+    chains disagree at inputs whose features come each from another training row, or, better, at inputs like those
+    that you will ask for, if you give some. The plan with the least sum of squares is taken. No test rows, and no
+    reference, are looked at. A plan has two members at least, as one says nothing of how sure it is, and no first
+    training that is shorter than the shortest pilot. A budget that leaves pilots fewer than 50 steps is shared by two
+    chains, without pilots. Where trainings diverge and are begun anew, pilots cost more than is counted.
+
+    What it cannot see: directions that the training rows leave free, and in which trainings are still on their way
+    from where they began. They do not move predictions at training inputs.
 
     Before all that, unless an optimiser is given, trials of a few epochs find a rate for `Lion`.
 
@@ -128,7 +134,8 @@ def plan_for(
     pilots = fly(key, problem, budget, shortest, walk, trainings, runner, at)
     spent = trainings.spent + pilots.epochs
     best = _best(pilots, budget - spent, walk)
-    later = trainings.then(best.short, best.first) if best.members > 1 else None
+    # As the pilots followed, with the rate that they had.
+    later = trainings.then(best.short, pilots.lengths[-1]) if best.members > 1 else None
     plan = Plan(best.chains, best.members, trainings.first(best.first), later)
     explanation = _explain(pilots, plan, budget, spent, at is not None, _explain_rates(rates, plan))
     return Planned(plan, pilots, rates, spent, explanation)
@@ -151,16 +158,16 @@ def _without_pilots(budget: int, trainings: Trainings) -> Planned:
         None,
         trainings.rates,
         trainings.spent,
-        f"{budget:,} epochs are too few for pilots, the shortest of which needs {epochs:,} epochs to tell anything, in "
+        f"{_epochs(budget)}: too few for pilots, the shortest of which needs {_epochs(epochs)} to tell anything, in "
         f"{CHAINS} chains, beside longer ones, and {FIRST_SHARE:.0%} of the budget at most: from "
         f"{math.ceil(7 * CHAINS * epochs / FIRST_SHARE):,} epochs on there will be some.\n"
-        f"{chains} {'chain' if chains == 1 else 'chains'} of one member share them."
+        f"{f'{chains} chains of one member share them' if chains > 1 else 'One chain of one member gets them'}."
         f"{_explain_rates(trainings.rates, plan)}",
     )
 
 
 def _best(pilots: Pilots, budget: int, walk: Walk) -> _Candidate:
-    """The candidate with the least expected square of the error."""
+    """The candidate with the least square of what is left undone and of what few chains and members leave to luck."""
     candidates = list(_candidates(pilots, budget))
     sizes = [2**k for k in range(max(one.members for one in candidates).bit_length() + 1)]
     worth = [max(1.0, diagnostics.summarize(walk, size).effective_anchors) for size in sizes]
@@ -171,7 +178,8 @@ def _best(pilots: Pilots, budget: int, walk: Walk) -> _Candidate:
         if one.members == 1:
             return bias**2 + pilots.spread**2 / one.chains
         bias += pilots.slips[one.short] * (one.members - 1) / one.members
-        return bias**2 + pilots.spread**2 / (one.chains * (1 + pilots.reach[one.short] * (anchors - 1)))
+        reach = min(1.0, pilots.reach[one.short])  # the rest of the spread is a chain's own, however long it walks
+        return bias**2 + pilots.spread**2 / one.chains * (1 - reach + reach / anchors)
 
     return min(candidates, key=error)
 
@@ -181,7 +189,8 @@ def _candidates(pilots: Pilots, budget: int) -> Iterator[_Candidate]:
         each = budget // chains
         if chains >= FEWEST:
             yield _Candidate(chains, each, 1, 0)
-        for short, share in itertools.product(pilots.slips, FIRST_SHARES):
+        followed = [short for short, reach in pilots.reach.items() if reach < THROWN]
+        for short, share in itertools.product(followed, FIRST_SHARES):
             first = int(share * each)
             members = 1 + (each - first) // short
             if first >= pilots.lengths[0] and members > 1:  # shorter than any pilot: nothing is known of it
@@ -196,37 +205,53 @@ def _explain_rates(rates: Rates | None, plan: Plan) -> str:
     if not rates.losses:
         return f"{chosen}, untried: the budget is too small for trials of rates."
     found = ", ".join(f"{loss:.2f} with {rate:g}" for rate, loss in sorted(rates.losses.items()))
-    return f"{chosen}: losses after trials of {rates.length:,} epochs were {found} (nats a row)."
+    return f"{chosen}: losses after trials of {_epochs(rates.length)} were {found} (nats a row)."
 
 
 def _explain(pilots: Pilots, plan: Plan, budget: int, spent: int, given: bool, rates: str) -> str:
     shorter, longest = pilots.lengths[-2:]
-    fell = pilots.losses[-2] - pilots.losses[-1]
-    lines = [
-        f"{budget:,} epochs: {spent:,} for pilots, {plan.epochs:,} for the plan.{rates}",
-        f"First trainings get {plan.first.epochs:,} epochs: from {shorter:,} to {longest:,} epochs predictions still "
-        f"moved by {pilots.moved[-1]:.2g} and the anchored loss fell by {fell:.2g} nats a row; after "
-        f"{plan.first.epochs:,} they should be within {pilots.unfinished(plan.first.epochs):.2g} of where they go.",
-    ]
-    slips = " and ".join(f"{slip:.2g} after {epochs} epochs" for epochs, slip in pilots.slips.items())
+    before, after = pilots.losses[-2:]
+    where = "at the inputs that were given" if given else "at inputs mixed from training rows"
+    number = "One chain" if plan.chains == 1 else f"{plan.chains:,} chains"
+    fewest = f", and {FEWEST} are the least that can disagree" if (plan.chains, plan.members) == (FEWEST, 1) else ""
+    return "\n".join(
+        [
+            f"{_epochs(budget)}: {spent:,} for trials and pilots, {plan.epochs:,} for the plan.{rates}",
+            f"First trainings get {_epochs(plan.first.epochs)}: from {shorter:,} to {_epochs(longest)} mean "
+            f"predictions at training inputs still moved by {pilots.moved[-1]:.2g} and the anchored loss went from "
+            f"{before:.4g} to {after:.4g} nats a row; after {plan.first.epochs:,} they should be within "
+            f"{pilots.unfinished(plan.first.epochs):.2g} of where they go.",
+            _explain_later(pilots, plan),
+            f"{number}, because they differ by {pilots.spread:.2g} {where}, and more of them would shorten their "
+            f"trainings{fewest}.",
+        ]
+    )
+
+
+def _explain_later(pilots: Pilots, plan: Plan) -> str:
+    """Why later members, or why none."""
     if plan.members > 1:
         assert plan.then is not None
-        lines.append(
-            f"After that {plan.then.epochs} epochs follow the anchors (off by {slips}): {plan.members:,} members "
-            "a chain."
+        short = plan.then.epochs
+        return (
+            f"After that {short} epochs follow the anchors (off by {pilots.slips[short]:.2g}, and a chain walks "
+            f"through {min(1.0, pilots.reach[short]):.0%} of what chains differ by): {plan.members:,} members a chain."
         )
-    elif slips:
-        lines.append(f"One member a chain: short trainings do not follow the anchors well enough (off by {slips}).")
+    if not pilots.finished:
+        why = "first trainings are so far from finished that short ones would lose what they have reached"
+    elif pilots.spread == 0:
+        why = "chains agree, and so would later members"
+    elif not pilots.slips:
+        least = min(3 * CHAINS * epochs * steps for epochs, steps in FOLLOWS.items())
+        why = f"short trainings can be tried from {math.ceil(least / FOLLOW_SHARE):,} epochs on"
     else:
-        lines.append(
-            "One member a chain: first trainings are so far from finished that short ones would lose what they have "
-            "reached."
+        tried = " and ".join(
+            f"{short} epochs are off by {slip:.2g} and walk through {pilots.reach[short]:.0%} of what chains differ by"
+            for short, slip in pilots.slips.items()
         )
-    where = "at the inputs that were given" if given else "where the data do not fix predictions"
-    number = "One chain" if plan.chains == 1 else f"{plan.chains:,} chains"
-    fewest = f", and {FEWEST} are the least that can disagree" if plan.total == FEWEST else ""
-    lines.append(
-        f"{number}, because they differ by {pilots.spread:.2g} {where}, and more of them would shorten their trainings"
-        f"{fewest}."
-    )
-    return "\n".join(lines)
+        why = f"trainings from scratch bring more than short ones, of which {tried}"
+    return f"One member a chain: {why}."
+
+
+def _epochs(count: int) -> str:
+    return f"{count:,} epoch{'' if count == 1 else 's'}"

@@ -1,6 +1,7 @@
 """A learning rate from trial trainings of a few epochs, all from the same start: which leaves the lowest loss?"""
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ import numpy as np
 from anchorwalk.ensembles.cache import keep_programs
 from anchorwalk.ensembles.chain import Options, Recipe
 from anchorwalk.ensembles.runners import Sequential
+from anchorwalk.errors import TrainingFailed
 from anchorwalk.problem import Problem
 from anchorwalk.training import Lion, Training
 from anchorwalk.types import Key, Walk
@@ -20,7 +22,7 @@ TRIALS = 5
 MIDDLE = 1e-3
 """The rate that is tried first, and that is taken where nothing can be tried."""
 LOWER = 0.5
-"""Of the best trial's rate: the most that is taken, since it is near to where trainings blow up."""
+"""Of the best rate: the most that is taken, since it is near to where trainings blow up."""
 END = 0.005
 """The last rate of a training, as a share of its first."""
 STEPS_AN_EPOCH, FEWEST_ROWS, MOST_ROWS = 64, 8, 32
@@ -47,7 +49,7 @@ class Rates(NamedTuple):
         """A training of so many epochs, with a rate that falls with the root of its length.
 
         That is how rates of stochastic descent fall which leave the least behind; and never more than `LOWER` times the
-        best trial's.
+        best.
         """
         if not self.losses:
             return training_at(self.best, rows, epochs)
@@ -72,20 +74,35 @@ def find_rate(key: Key, problem: Problem, budget: int, walk: Walk, least_steps: 
         budget: Epochs, of which trials may spend `SHARE`.
         walk: Draws the anchor.
         least_steps: Trials of fewer steps tell nothing, and are not made.
+
+    Raises:
+        TrainingFailed: Trials that all diverged.
     """
     length = int(SHARE * budget / TRIALS)
     if length == 0 or training_at(MIDDLE, problem.n, length).steps(problem.n) < least_steps:
         return Rates(MIDDLE, {}, length, 0)
     keep_programs()
     best, tried = 0, dict[int, float]()  # places on the ladder of rates
-    while len(tried) < TRIALS and (new := [place for place in (best, best + 1, best - 1) if place not in tried]):
-        how = replace(training_at(rate_at(new[0]), problem.n, length), evaluate=False)
-        tried[new[0]] = _last_loss(key, Recipe(problem, walk, how))
+    while len(tried) < TRIALS and (new := _next(best, tried)) is not None:
+        how = replace(training_at(rate_at(new), problem.n, length), evaluate=False)
+        tried[new] = _last_loss(key, Recipe(problem, walk, how))
         best = min(tried, key=lambda place: tried[place])
+    if math.isinf(tried[best]):
+        raise TrainingFailed(
+            f"trials of Lion diverged at every rate from {rate_at(max(tried)):g} down to {rate_at(min(tried)):g}. "
+            "Scale the inputs, widen the noise, or give a training of yours, first=."
+        )
     losses = {rate_at(place): loss for place, loss in tried.items()}
     around = [tried[place] for place in (best - 1, best, best + 1) if place in tried]
-    shift = _lowest(*around) if len(around) == 3 and math.isfinite(around[1]) else 0.0
+    shift = _lowest(*around) if len(around) == 3 else 0.0
     return Rates(rate_at(best) * 10 ** (shift / 2), losses, length, len(tried) * length)
+
+
+def _next(best: int, tried: Mapping[int, float]) -> int | None:
+    """The place to be tried next: around the best, or below all where none has stayed finite; None at the end."""
+    if tried and math.isinf(tried[best]):
+        return min(tried) - 1
+    return next((place for place in (best, best + 1, best - 1) if place not in tried), None)
 
 
 def _lowest(below: float, best: float, above: float) -> float:
