@@ -1,7 +1,8 @@
 """The parts of docs/closer.md that speak of tasks of classes: DermaMNIST, and SAE at AE's agreement."""
 
 import itertools
-from statistics import median
+import math
+from statistics import mean, median, variance
 
 from pages import METHODS, PARTS, load, middle, plan_of, shown, table
 
@@ -104,13 +105,37 @@ def beside_both_plans(found):
     for budget in BUDGETS:
         planned, *others = (derma(found, method, budget) for method in ("planned", "ae", "sae"))
         if planned and all(others):
-            agreement, variation = max(one[0] for one in others), min(one[1] for one in others)
-            verdicts = (
-                "worse" if planned[0] < agreement else "no worse",
-                "worse" if planned[1] > variation else "no worse",
+            best = max(("ae", "sae"), key=lambda method: derma(found, method, budget)[0])
+            medians = " against ".join(f"{one[0]:.3f}/{one[1]:.3f}" for one in (planned, derma(found, best, budget)))
+            differences = " and ".join(
+                f"{name.replace('_', ' ')} by {difference(found, best, budget, name)}" for name in SCORED
             )
-            parts.append(f"at {budget:,} epochs {verdicts[0]} in agreement and {verdicts[1]} in total variation")
+            parts.append(f"at {budget:,} epochs {medians} for {METHODS[best]}, means over runs differ in {differences}")
     return f"The planned ensemble against the better of the paper's two plans: {'; '.join(parts)}."
+
+
+def difference(found, method, budget, name):
+    """Of the planned ensemble's mean over runs from a method's, with its standard error."""
+    ours, other = (found.values("dermamnist", one, budget, name) for one in ("planned", method))
+    error = math.sqrt(variance(ours) / len(ours) + variance(other) / len(other))
+    return f"{mean(ours) - mean(other):+.3f} (standard error {error:.3f})"
+
+
+def planned_raw(tables):
+    """Planned with pixels as the authors had them, beside AE and SAE with either protocol."""
+    parts = []
+    for budget in BUDGETS:
+        ours = derma(tables["argmin"], "planned", budget, RAW)
+        if ours:
+            others = [
+                f"{METHODS[method]} {point[0]:.3f}/{point[1]:.3f} ({protocol})"
+                for method in ("ae", "sae")
+                for protocol, found in tables.items()
+                if (point := derma(found, method, budget, RAW))
+            ]
+            plan = plan_of(tables["argmin"], "dermamnist", budget, RAW.chosen)
+            parts.append(f"at {budget:,} epochs {ours[0]:.3f}/{ours[1]:.3f} ({plan}) against {', '.join(others)}")
+    return "; ".join(parts)
 
 
 def equal_words(rows):
@@ -233,6 +258,7 @@ def parts(tables):
     rows = equal_agreement(tables)
     return {
         "DERMA": derma_table(tables),
+        "DERMA_PLANNED_RAW": planned_raw(tables),
         "DERMA_WORDS": f"{beside_the_paper(found)} {beside_both_plans(found)}",
         **derma_ways(tables),
         "DERMA_STUDY": derma_study(),
