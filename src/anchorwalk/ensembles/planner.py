@@ -103,7 +103,7 @@ def plan_for(
 
     Raises:
         InvalidInput: Arguments that do not fit together.
-        TrainingFailed: A pilot that diverged.
+        TrainingFailed: A pilot that diverged, or predictions that are not finite where they are compared.
 
     Example:
         >>> import anchorwalk as aw, jax, jax.numpy as jnp
