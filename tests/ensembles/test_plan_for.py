@@ -192,6 +192,7 @@ def test_noise_of_short_trainings_is_not_taken_for_a_walk():
     assert pilots.reach[2] == pytest.approx(along**2, rel=0.6)
 
 
+@pytest.mark.slow
 def test_trainings_that_run_apart_by_themselves_are_not_taken_for_a_walk():
     """Steps of 0.1 up or down, and a rate that stays: which way a weight goes hangs on the smallest difference of its
     anchor, so that members run far apart whose anchors have hardly moved."""
