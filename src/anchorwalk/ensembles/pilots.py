@@ -138,12 +138,12 @@ def fly(
     limit = cost + FOLLOW_SHARE * budget
     finished = _of_mean(moves[-1]) <= FINISHED * math.sqrt(spread)
     for epochs, steps in FOLLOWS.items() if finished and spread > 0 else ():
-        if cost + 3 * CHAINS * epochs * steps > limit:
+        if cost + follow_cost(epochs) > limit:
             break
         plan = Plan(CHAINS, 1 + steps, first, replace(trainings.then(epochs, lengths[-1]), evaluate=False))
         ways = (walk, _Slowed(walk, 0.0), _Slowed(walk, HARDLY))
         walking, still, hardly = (_flown(own, problem, plan, how, runner, _AnyWalk(store)) for how in ways)
-        cost += 3 * CHAINS * epochs * steps
+        cost += follow_cost(epochs)
         slips[epochs] = _alike(_predictions(still, problem, seen, steps) - found[-1])
         # Starts, orders of rows and first anchors are the same: only the anchors' steps can make a difference, and
         # trainings that run apart from the smallest one: so far do those whose anchors hardly move.
@@ -153,6 +153,11 @@ def fly(
         by_walking = _sure(apart[0] - apart[1]) / (1 - HARDLY**2)
         reach[epochs] = by_walking / (2 * _anchors_moved(walk, steps)) / spread
     return Pilots(lengths, tuple(losses), moved, math.sqrt(spread), finished, slips, reach, cost)
+
+
+def follow_cost(epochs: int) -> int:
+    """Epochs that trying short trainings of so many takes: chains whose anchors walk, stand still and hardly move."""
+    return 3 * CHAINS * epochs * FOLLOWS[epochs]
 
 
 def _flown(key: Key, problem: Problem, plan: Plan, walk: Walk, runner: str | Runner, store: MemoryStore) -> Posterior:

@@ -12,7 +12,7 @@ import numpy as np
 
 from anchorwalk import checks
 from anchorwalk.ensembles.describe import DEFAULT_WALK
-from anchorwalk.ensembles.pilots import CHAINS, FIRST_SHARE, FOLLOW_SHARE, FOLLOWS, Pilots, Trainings, fly
+from anchorwalk.ensembles.pilots import CHAINS, FIRST_SHARE, FOLLOW_SHARE, FOLLOWS, Pilots, Trainings, fly, follow_cost
 from anchorwalk.ensembles.plan import Plan
 from anchorwalk.ensembles.rates import MIDDLE, Rates, find_rate, training_at
 from anchorwalk.ensembles.runners import Runner
@@ -185,11 +185,11 @@ def _best(pilots: Pilots, budget: int, walk: Walk) -> _Candidate:
 
 
 def _candidates(pilots: Pilots, budget: int) -> Iterator[_Candidate]:
+    followed = [short for short, reach in pilots.reach.items() if reach < THROWN]
     for chains in range(1, budget // pilots.lengths[0] + 1):
         each = budget // chains
         if chains >= FEWEST:
             yield _Candidate(chains, each, 1, 0)
-        followed = [short for short, reach in pilots.reach.items() if reach < THROWN]
         for short, share in itertools.product(followed, FIRST_SHARES):
             first = int(share * each)
             members = 1 + (each - first) // short
@@ -242,7 +242,7 @@ def _explain_later(pilots: Pilots, plan: Plan) -> str:
     elif pilots.spread == 0:
         why = "chains agree, and so would later members"
     elif not pilots.slips:
-        least = min(3 * CHAINS * epochs * steps for epochs, steps in FOLLOWS.items())
+        least = min(map(follow_cost, FOLLOWS))
         why = f"short trainings can be tried from {math.ceil(least / FOLLOW_SHARE):,} epochs on"
     else:
         tried = " and ".join(
