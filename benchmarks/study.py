@@ -3,9 +3,9 @@
 On uci_gap: the paper's plans of SAE with other walks and steps than the authors', at every budget; AE and SAE with
 targets moved by draws of the noise; every number of chains that might share a budget, one member each; AE's plan of
 1000 epochs with other optimisers, rates and batches than the authors'; and, for a few runs of AE, SAE and the planned
-ensemble, how far members are from their optima and how predictions vary within and between chains. On dermamnist:
-AE, and SAE with the guided walk's steps, at 200 epochs, scores and the inside of a run at once, and what it changes
-when pixels are off by a few levels. A cell that is recorded is not run again.
+ensemble, how far members are from their optima, how well they fit and how predictions vary within and between chains.
+On dermamnist: AE, and SAE with the guided walk's steps, at 200 epochs, scores and the inside of a run at once, and what
+it changes when pixels are off by a few levels. A cell that is recorded is not run again.
 """
 
 import argparse
@@ -110,9 +110,19 @@ def scores_of(case, posterior):
 
 
 def inside_of(case, posterior):
-    """What is seen in a run: the anchored loss and gradient, and the variation of predicted means."""
+    """What is seen in a run: the anchored loss and gradient, the fit, and the variation of predicted means."""
     found = posterior.diagnose(case.x_test)
-    return records.rounded({part: getattr(found, part) for part in INSIDE})
+    return records.rounded({part: getattr(found, part) for part in INSIDE} | fits_of(case, posterior))
+
+
+def fits_of(case, posterior):
+    """The data's part of the loss: mean negative log-likelihood of training rows under members, in nats a row."""
+    good = [info for info in posterior.infos if info.status == aw.Status.OK]
+    data = case.problem.data
+    passes = posterior.passes("study", good, data.x, None)
+    fits = np.array([-np.mean(posterior.likelihood.log_prob(outputs, data.y)) for _, outputs in passes.outputs()])
+    first = np.array([info.index == 0 for info in good])
+    return {"fit_first": fits[first].mean(), "fit_later": fits[~first].mean() if not first.all() else np.nan}
 
 
 def pixels_off(case, posterior):
@@ -157,7 +167,7 @@ def look_inside(case, record, path, arguments):
     for budget in arguments.budget:
         for name in ("ae", "sae", "planned"):
             place = f"{name}, {budget}"
-            if place not in record["inside"]:
+            if not all("fit_first" in one for one in record["inside"].get(place, [{}])):
                 method = Anchored(name, evaluated(METHODS[name].choose))
                 found = posteriors(case, method, budget, INSIDE_RUNS)
                 record["inside"][place] = [inside_of(case, posterior) for posterior in found]
