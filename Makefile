@@ -14,7 +14,7 @@ test: $(VENV)/developed lint  ## everything that must hold, in a few minutes
 
 test-slow: $(VENV)/developed  ## what takes longer, and statistics and contracts again as users' programs are compiled
 	$(BIN)/python -m pytest -n 2 -m "slow or not slow" tests/statistics tests/contracts
-	$(BIN)/python -m pytest -n 2 -m slow tests/benchmarks tests/ensembles tests/networks tests/reference tests/store tests/report tests/tabular tests/estimators tests/adapters tests/doors tests/test_site.py tests/test_howto_diagnostics.py tests/test_arviz.py tests/test_tracking.py
+	$(BIN)/python -m pytest -n 2 -m slow --ignore tests/statistics --ignore tests/contracts
 
 lint: $(VENV)/developed
 	$(BIN)/ruff check .
