@@ -1,4 +1,5 @@
 import os
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -8,15 +9,25 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 os.environ["ANCHORWALK_CACHE"] = "off"  # nothing is kept outside of the tests' own folders
 SHARED_PROGRAMS = "JAX_COMPILATION_CACHE_DIR"
+QUICK = "--xla_cpu_use_fusion_emitters=false"
+"""Without XLA's optimisations this halves the time of compilation."""
 
 
 def pytest_configure(config):
     """Workers, and the processes that tests start, share what any of them compiled in this run."""
+    if os.environ.get("JAX_DISABLE_MOST_OPTIMIZATIONS") == "1" and "XLA_FLAGS" not in os.environ and known(QUICK):
+        os.environ["XLA_FLAGS"] = QUICK
     if SHARED_PROGRAMS not in os.environ:
         folder = tempfile.TemporaryDirectory(prefix="anchorwalk-tests-", ignore_cleanup_errors=True)
         config.add_cleanup(folder.cleanup)
         os.environ[SHARED_PROGRAMS] = folder.name
         os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
+
+
+def known(flag):
+    """Whether this version of XLA has a flag: at one that it has not, it ends the process."""
+    begun = [sys.executable, "-c", "import jax; jax.devices()"]
+    return subprocess.run(begun, env=os.environ | {"XLA_FLAGS": flag}, capture_output=True).returncode == 0
 
 
 @pytest.fixture
