@@ -30,6 +30,11 @@ def derma(found, method, budget, variant=None):
     return None if values[0] is None else values
 
 
+def both(point):
+    """Agreement and total variation as the page writes them."""
+    return f"{point[0]:.3f}/{point[1]:.3f}"
+
+
 def beside_the_paper(found):
     """Where our medians are as good as the paper's."""
     ahead, behind = [], []
@@ -53,8 +58,7 @@ def pairs(one, other):
         for budget in BUDGETS:
             points = [way(method, budget) for way in (one, other)]
             if all(points):
-                both = (f"{agreement:.3f}/{variation:.3f}" for agreement, variation in points)
-                parts.append(f"{METHODS[method]} at {budget:,} {' against '.join(both)}")
+                parts.append(f"{METHODS[method]} at {budget:,} {' against '.join(map(both, points))}")
     return "; ".join(parts)
 
 
@@ -106,7 +110,7 @@ def beside_both_plans(found):
         planned, *others = (derma(found, method, budget) for method in ("planned", "ae", "sae"))
         if planned and all(others):
             best = max(("ae", "sae"), key=lambda method: derma(found, method, budget)[0])
-            medians = " against ".join(f"{one[0]:.3f}/{one[1]:.3f}" for one in (planned, derma(found, best, budget)))
+            medians = f"{both(planned)} against {both(derma(found, best, budget))}"
             differences = " and ".join(
                 f"{name.replace('_', ' ')} by {difference(found, best, budget, name)}" for name in SCORED
             )
@@ -128,13 +132,13 @@ def planned_raw(tables):
         ours = derma(tables["argmin"], "planned", budget, RAW)
         if ours:
             others = [
-                f"{METHODS[method]} {point[0]:.3f}/{point[1]:.3f} ({protocol})"
+                f"{METHODS[method]} {both(point)} ({protocol})"
                 for method in ("ae", "sae")
                 for protocol, found in tables.items()
                 if (point := derma(found, method, budget, RAW))
             ]
-            plan = plan_of(tables["argmin"], "dermamnist", budget, RAW.chosen)
-            parts.append(f"at {budget:,} epochs {ours[0]:.3f}/{ours[1]:.3f} ({plan}) against {', '.join(others)}")
+            plan = plan_of(tables["argmin"], "dermamnist", budget, RAW)
+            parts.append(f"at {budget:,} epochs {both(ours)} ({plan}) against {', '.join(others)}")
     return "; ".join(parts)
 
 
@@ -174,7 +178,7 @@ def derma_table(tables):
                         *medians[:2],
                         *("" if figure is None else shown(figure.median) for figure in papers),
                         *medians[2:],
-                        plan_of(found, "dermamnist", budget, variant.chosen) if method == "planned" else "",
+                        plan_of(found, "dermamnist", budget, variant) if method == "planned" else "",
                     ]
                 )
     heads = ["budget", "method", "runs", "agreement", "TV", "paper's agreement", "paper's TV", "accuracy", "NLL"]
@@ -200,13 +204,11 @@ def derma_pixels():
     if "ae, 200" not in record["cells"]:
         return ""
     plain, levels = record["cells"]["ae, 200"][0], record["pixels"]["ae, 200"][0]
-    parts = [
-        f"{scores['agreement']:.3f}/{scores['total_variation']:.3f} at {level}" for level, scores in levels.items()
-    ]
+    parts = [f"{both([scores[name] for name in SCORED])} at {level}" for level, scores in levels.items()]
     return (
         "Our images are rebuilt from the originals and may differ from the published ones by a little. With noise on "
         f"the test images of so many levels of 255, AE at 200 epochs would have {', '.join(parts)}, against "
-        f"{plain['agreement']:.3f}/{plain['total_variation']:.3f} without."
+        f"{both([plain[name] for name in SCORED])} without."
     )
 
 
@@ -228,7 +230,7 @@ def imdb_words(found):
     ae, sae = ([middle(found.values("imdb", method, 200, name)) for name in SCORED] for method in ("ae", "sae"))
     paper = [FIGURES["imdb", "ae", 200, name].median - FIGURES["imdb", "sae", 200, name].median for name in SCORED]
     return (
-        f"On IMDB at 200 epochs, one run each, ours can: SAE has {sae[0]:.3f}/{sae[1]:.3f}, AE {ae[0]:.3f}/{ae[1]:.3f}, "
+        f"On IMDB at 200 epochs, one run each, ours can: SAE has {both(sae)}, AE {both(ae)}, "
         f"a total variation {ae[1] - sae[1]:.3f} lower at an agreement {sae[0] - ae[0]:.3f} higher; "
         f"the paper's differ by {paper[1]:.3f} and {-paper[0]:.3f} there."
     )

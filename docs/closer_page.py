@@ -2,10 +2,11 @@
 
 import json
 import math
-from statistics import median, stdev
+from statistics import median
 
 import closer_classes as classes
-from pages import METHODS, PARTS, ROOT, filled, load, middle, plan_of, shown, table
+import numpy as np
+from pages import METHODS, PARTS, ROOT, error_of_median, filled, load, middle, plan_of, shown, table
 
 from anchorwalk.benchmarks import records
 from anchorwalk.benchmarks.paper import BUDGETS
@@ -17,6 +18,7 @@ WALKS = ("guided", "autoregressive", "rotation", "independent")
 PROTOCOLS = ("argmin", "authors")
 BEGIN, END = "<!-- made by docs/closer_page.py -->", "<!-- end -->"
 SHARED = (1000, 10_000)
+FITS = ("fit_first", "fit_later")
 
 
 def studies():
@@ -46,7 +48,7 @@ def gap_table(found):
             best = min((value for value in medians if value is not None), default=None)
             cells = [f"**{shown(value)}**" if value == best else shown(value) for value in medians]
             plans = [
-                plan_of(found, "uci_gap", budget, {"split": split}, method) for method in ("planned", "planned_at")
+                plan_of(found, "uci_gap", budget, Variant(split=split), method) for method in ("planned", "planned_at")
             ]
             told = shown(middle(w1(found, split, "planned_at", budget)))
             rows.append([f"{split}", f"{budget:,}", *cells, plans[0], told, plans[1], f"{floor(split):.3f}"])
@@ -59,12 +61,19 @@ def goal(found, method, budget=1000):
     """Whether an ensemble of so many epochs is nearer than the paper's sequential plan at 10,000."""
     parts = []
     for split in REFERENCED:
-        ours = middle(w1(found, split, method, budget))
-        paper = middle(w1(found, split, "sae", 10_000))
-        if ours is not None and paper is not None:
-            verdict = "yes" if ours < paper else "no"
-            parts.append(f"split {split}: {verdict} ({ours:.3f} against {paper:.3f})")
+        ours, paper = w1(found, split, method, budget), w1(found, split, "sae", 10_000)
+        if ours and paper:
+            less, error = lower(ours, paper)
+            verdict = ("yes" if less > 0 else "no") + ("" if abs(less) > 2 * error else ", but not surely")
+            parts.append(
+                f"split {split}: {verdict} ({median(ours):.3f} against {median(paper):.3f}, standard error {error:.3f})"
+            )
     return "; ".join(parts)
+
+
+def lower(ours, other):
+    """By how much our median is below another, and the standard error of that."""
+    return median(other) - median(ours), math.hypot(error_of_median(ours), error_of_median(other))
 
 
 def told(found):
@@ -77,23 +86,49 @@ def told(found):
     return f"{sum(one < other for one, other in both)} of {len(both)}"
 
 
-def scatter(found):
-    """Of the median W1 of the planned ensemble at 1000 epochs on split 0, were runs normal around it."""
-    values = w1(found, 0, "planned", 1000)
-    return f"{math.sqrt(math.pi / 2) * stdev(values) / math.sqrt(len(values)):.2f}"
+def scatter(found, *splits):
+    """The greatest standard error of a median of the page's first table."""
+    errors = [
+        error_of_median(values)
+        for split in splits
+        for method in (*METHODS, "planned_at")
+        for budget in BUDGETS
+        if (values := w1(found, split, method, budget))
+    ]
+    return f"{max(errors):.3f}"
 
 
 def same(found):
-    """In how many cells the planned ensemble has the lower median."""
-    won = dict.fromkeys(("ae", "sae"), 0)
-    cells = 0
-    for split in REFERENCED:
-        for budget in BUDGETS:
-            medians = {method: middle(w1(found, split, method, budget)) for method in METHODS}
-            cells += 1
-            for method in won:
-                won[method] += medians["planned"] < medians[method]
-    return " and ".join(f"{count} of {cells} medians below {METHODS[m]}'s" for m, count in won.items())
+    """In how many cells the planned ensemble has the lower median, and where by more than two standard errors."""
+    parts = []
+    for method in ("ae", "sae"):
+        differences = [
+            lower(w1(found, split, "planned", budget), w1(found, split, method, budget))
+            for split in REFERENCED
+            for budget in BUDGETS
+        ]
+        won, sure = sum(less > 0 for less, _ in differences), sum(less > 2 * error for less, error in differences)
+        parts.append(
+            f"{won} of {len(differences)} medians below {METHODS[method]}'s ({sure} by more than two standard errors)"
+        )
+    return " and ".join(parts)
+
+
+def truth(found):
+    """Where the planned ensemble's NLL on the gap's own targets is lower than those of the paper's plans."""
+
+    def nll(split, method, budget):
+        return median(found.values("uci_gap", method, budget, "nll", Variant(split=split)))
+
+    parts = []
+    for splits in ((5, 6), (0, 1)):
+        cells = [(split, budget) for split in splits for budget in BUDGETS]
+        won = [
+            f"{METHODS[method]}'s in {sum(nll(s, 'planned', b) < nll(s, method, b) for s, b in cells)}"
+            for method in ("ae", "sae")
+        ]
+        parts.append(f"on splits {splits[0]} and {splits[1]} below {' and '.join(won)} of {len(cells)} cells")
+    return "; ".join(parts)
 
 
 def by_chains(split, budget):
@@ -114,7 +149,8 @@ def chains_table(found):
                 f"**{shown(medians[n])}**" if n in medians and medians[n] == best else shown(medians.get(n))
                 for n in numbers
             ]
-            planned = f"{shown(middle(w1(found, split, 'planned', budget)))} ({plan_of(found, 'uci_gap', budget, {'split': split})})"
+            plan = plan_of(found, "uci_gap", budget, Variant(split=split))
+            planned = f"{shown(middle(w1(found, split, 'planned', budget)))} ({plan})"
             rows.append([f"{split}", f"{budget:,}", *cells, planned])
     return table(["split", "budget", *(f"{number}" for number in numbers), "planned"], rows)
 
@@ -165,20 +201,22 @@ def optimizers_words():
 def inside_words():
     """Whether later members are better trained than first ones in SAE, and how far planned ones are ahead."""
     lower, higher, gain = [], [], []
+    fitted = {True: [], False: []}
     for study in studies().values():
         for budget in BUDGETS:
-            sae = study.get("inside", {}).get(f"sae, {budget}")
-            planned = study.get("inside", {}).get(f"planned, {budget}")
-            if not sae:
-                continue
-            first, later = (median(one[part] for one in sae) for part in ("loss_first", "loss_later"))
-            (higher if budget == 10_000 else lower).append(later > first if budget == 10_000 else later < first)
-            if planned and budget == 10_000:
+            sae, planned = (study["inside"][f"{method}, {budget}"] for method in ("sae", "planned"))
+            first, later, *fits = (median(one[part] for one in sae) for part in (*PARTS[:2], *FITS))
+            long = budget == 10_000
+            (higher if long else lower).append(later > first if long else later < first)
+            fitted[long].append(fits[1] < fits[0])
+            if long:
                 gain.append(first - median(one["loss_first"] for one in planned))
     return (
-        f"Up to 1000 epochs SAE's later members have a lower loss than its first ones in {sum(lower)} of {len(lower)} cells: "
+        f"Up to 1000 epochs SAE's later members have a lower loss than its first ones in {sum(lower)} of {len(lower)} cells "
+        f"(the data's part: {sum(fitted[False])} of {len(fitted[False])}): "
         f"the first trainings were not finished. At 10,000 it is higher in {sum(higher)} of {len(higher)}: anchors have "
-        "walked far, and ten epochs do not follow them. Planned members end "
+        f"walked far, and ten epochs do not follow them; the data's part alone is lower in {sum(fitted[True])} of "
+        f"{len(fitted[True])}. Planned members end "
         f"{min(gain):.2f} to {max(gain):.2f} nats a row lower than SAE's first ones there."
     )
 
@@ -190,16 +228,25 @@ def between(*splits):
 
 
 def perturbed_words(found):
-    worse, cells = 0, 0
-    for split, study in studies().items():
-        for budget in BUDGETS:
-            for method in ("ae", "sae"):
-                moved = study["cells"].get(f"{method} perturbed, {budget}")
-                plain = w1(found, split, method, budget)
-                if moved and plain:
-                    cells += 1
-                    worse += median(one["w1"] for one in moved) > median(plain)
-    return f"Worse in {worse} of {cells} cells."
+    """How often moved targets are worse, where the reference is good and where it is not."""
+    parts = []
+    for splits in ((5, 6), (0, 1)):
+        differences = [
+            lower(w1(found, split, method, budget), [one["w1"] for one in moved])
+            for split in splits
+            for budget in BUDGETS
+            for method in ("ae", "sae")
+            if (moved := studies()[split]["cells"].get(f"{method} perturbed, {budget}"))
+        ]
+        worse, sure = (
+            sum(less > 0 for less, _ in differences),
+            sum(abs(less) > 2 * error for less, error in differences),
+        )
+        parts.append(
+            f"on splits {splits[0]} and {splits[1]} moved targets are worse in {worse} of {len(differences)} cells, "
+            f"and {sure} of the differences are greater than two standard errors"
+        )
+    return f"{'; '.join(parts)}.".capitalize()
 
 
 def inside_table(found):
@@ -210,10 +257,10 @@ def inside_table(found):
                 runs = study.get("inside", {}).get(f"{method}, {budget}")
                 if not runs:
                     continue
-                parts = [shown(median(one[part] for one in runs)) for part in PARTS]
+                parts = [shown(median(one[part] for one in runs)) for part in (*PARTS[:2], *FITS, *PARTS[2:])]
                 rows.append([f"{split}", f"{budget:,}", title, *parts, shown(middle(w1(found, split, method, budget)))])
-    heads = ["split", "budget", "method", "loss, first", "loss, later", "spread within chains", "between", "W1"]
-    return table(heads, rows)
+    heads = ["split", "budget", "method", "loss, first", "loss, later", "of it the data's, first", "later"]
+    return table([*heads, "spread within chains", "between", "W1"], rows)
 
 
 def walk_table():
@@ -249,6 +296,24 @@ def widest_walk():
             if medians:
                 ratios.append(max(medians) / min(medians))
     return f"{max(ratios) - 1:.0%}"
+
+
+def same_starts():
+    """Correlation over runs of W1 on splits 0 and 1, between walks that share their first anchors and others."""
+
+    def correlations(ways):
+        found = [
+            np.corrcoef(*([one["w1"] for one in studies()[split]["cells"][f"{way}, {budget}"]] for way in pair))[0, 1]
+            for pair in ways
+            for split in (0, 1)
+            for budget in BUDGETS
+        ]
+        return f"{min(found):.2f} to {max(found):.2f}"
+
+    shared = correlations(
+        [("guided 0.1", "guided 0.5"), ("guided 0.1", "rotation 0.1"), ("autoregressive 0.1", "independent")]
+    )
+    return shared, correlations([("guided 0.1", "autoregressive 0.1"), ("rotation 0.1", "independent")])
 
 
 def perturbed_table(found):
@@ -292,7 +357,9 @@ def render():
         "GOAL_TOLD": goal(found, "planned_at"),
         "SAME": same(found),
         "TOLD": told(found),
-        "SCATTER": scatter(found),
+        "TRUTH": truth(found),
+        "SCATTER": scatter(found, 0, 1),
+        "SCATTER_GOOD": scatter(found, 5, 6),
         "FAR": between(0, 1),
         "NEAR": between(5, 6),
         "CHAINS": chains_table(found),
@@ -304,6 +371,7 @@ def render():
         "INSIDE_WORDS": inside_words(),
         "WALKS": walk_table(),
         "WIDEST": widest_walk(),
+        **dict(zip(("SAME_STARTS", "OTHER_STARTS"), same_starts(), strict=True)),
         "PERTURBED": perturbed_table(found),
         "PERTURBED_WORDS": perturbed_words(found),
     }

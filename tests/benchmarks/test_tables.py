@@ -5,6 +5,7 @@ import pytest
 from anchorwalk.benchmarks.anchors import worth
 from anchorwalk.benchmarks.paper import FIGURES
 from anchorwalk.benchmarks.tables import Table, latex, markdown
+from anchorwalk.benchmarks.tasks import Variant
 
 
 def record(method, budget, w1, run=0, split=0, floor=0.006):
@@ -68,6 +69,36 @@ def test_latex_has_the_papers_form(table):
         assert line.count("{") == line.count("}"), line
     widths = {line.count("&") for line in text.splitlines() if line.endswith(r"\\") and "epochs" in line}
     assert len(widths) == 1
+
+
+def test_the_planned_ensemble_stands_beside_the_papers_plans():
+    planned = [record("planned", 1000, w1, run) for run, w1 in enumerate((0.07, 0.05, 0.06))]
+    table = Table([record("ae", 1000, 0.2), record("sae", 1000, 0.1), *planned, record("ae", 1000, 0.3, split=5)])
+    text = markdown(table)
+    (first,) = lines(text, "UCI-Gap (split 0) | W1 | 1,000 |")
+    assert "| AE | SAE | planned | runs |" in text
+    assert "| 0.200 | **0.100** | 0.060 | 1 / 1 / 3 |" in first
+    assert len(lines(text, "UCI-Gap (split 0) | planned |")) == 2  # W1 and W2
+    assert not lines(text, "UCI-Gap (split 5) | planned |")  # it has no run there
+    tex = latex(table)
+    assert r"\multirow{5}*{$1,000$ epochs} & AE" in tex
+    assert any(line.startswith(" & planned &") and "$0.060$" in line for line in tex.splitlines())
+
+
+def test_a_single_run_has_no_extremes():
+    table = Table([record("ae", 200, 0.1)])
+    assert "0.100 (n=1)" in markdown(table)
+    assert "+0.000" not in markdown(table)
+    assert "$0.100$ (1)" in latex(table)
+    assert "{+0.000}" not in latex(table)
+
+
+def test_the_records_of_a_cell_are_those_of_its_variant():
+    table = Table([record("ae", 200, 0.1, split=0), record("ae", 200, 0.3, run=1, split=5)])
+    (one,) = table.runs("uci_gap", "ae", 200, Variant(split=5))
+    assert one["run"] == 1
+    assert table.values("uci_gap", "ae", 200, "w1", Variant(split=5)) == (0.3,)
+    assert not table.runs("uci_gap", "ae", 200)
 
 
 def test_equal_medians_are_not_bold():

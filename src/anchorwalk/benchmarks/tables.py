@@ -73,13 +73,11 @@ class Table:
         self.records = [record for record in records if record["protocol"] == protocol]
         self.protocol = protocol
         self.rows = rows_of(self.records)
-        self._values: dict[tuple[str, Variant, str, int, str], list[float]] = {}
+        self._runs: dict[tuple[str, Variant, str, int], list[dict[str, Any]]] = {}
         self.floors: dict[tuple[str, Variant, str], float] = {}
         for record in self.records:
             variant = Variant(**record["variant"])
-            for score, value in record["scores"].items():
-                key = (record["task"], variant, record["method"], record["budget"], score)
-                self._values.setdefault(key, []).append(value)
+            self._runs.setdefault((record["task"], variant, record["method"], record["budget"]), []).append(record)
             for score, value in ((record["reference"] or {}).get("floor") or {}).items():
                 self.floors[record["task"], variant, score] = value
 
@@ -92,12 +90,23 @@ class Table:
         self, task: str, method: str, budget: int, score: str, variant: Variant | None = None
     ) -> tuple[float, ...]:
         """A score of every run of a cell, in the order of the runs; none where there are none."""
-        return tuple(self._values.get((task, variant or Variant(), method, budget, score), ()))
+        runs = self.runs(task, method, budget, variant)
+        return tuple(run["scores"][score] for run in runs if score in run["scores"])
+
+    def runs(self, task: str, method: str, budget: int, variant: Variant | None = None) -> Sequence[dict[str, Any]]:
+        """The records of a cell, in the order of the runs."""
+        return self._runs.get((task, variant or Variant(), method, budget), ())
 
     def methods(self, row: Row) -> list[str]:
         """AE and SAE, and what else has runs on this row."""
-        others = {record["method"] for record in self.records if record["task"] == row.task}
+        others = {method for task, variant, method, _ in self._runs if (task, variant) == (row.task, row.variant)}
         return ["ae", "sae", *sorted(others - {"ae", "sae"})]
+
+    @property
+    def first_methods(self) -> tuple[str, ...]:
+        """The methods of Table 1: the paper's, and the planned ensemble where it has runs."""
+        planned = any(record["method"] == "planned" for record in self.records)
+        return ("ae", "sae", "planned") if planned else ("ae", "sae")
 
     def better(self, row: Row, budget: int, score: str) -> str | None:
         """Which of AE and SAE has the better median of ours; None where one of them is missing or they are equal."""
@@ -132,7 +141,8 @@ def paper_better(task: str, budget: int, score: str) -> str | None:
 def markdown(table: Table) -> str:
     """Tables 1 and 2 in Markdown."""
     lines = ["## Table 1: 1000 and 10,000 epochs", "", *_first_markdown(table), ""]
-    lines += ["## Table 2: all budgets", "", "Median, and the distance of the maximum and the minimum from it.", ""]
+    about = "Median, and where there are several runs the distance of the maximum and the minimum from it."
+    lines += ["## Table 2: all budgets", "", about, ""]
     for score in SCORES:
         rows = [row for row in table.rows if score in table.scores(row)]
         lines += [f"### {SCORES[score]}", "", *_second_markdown(table, score, rows), ""]
@@ -157,19 +167,21 @@ def _ours(cell: Cell | None, bold: bool) -> str:
 
 
 def _first_markdown(table: Table) -> Iterable[str]:
-    yield "| task | score | budget | AE | SAE | runs | AE, paper | SAE, paper | floor |"
-    yield "|---|---|---|---|---|---|---|---|---|"
+    methods = table.first_methods
+    heads = ["task", "score", "budget", *map(_title, methods), "runs", "AE, paper", "SAE, paper", "floor"]
+    yield f"| {' | '.join(heads)} |"
+    yield "|" + "---|" * len(heads)
     for row in table.rows:
         for score in table.scores(row):
             for budget in (1000, 10_000):
-                cells = {method: table.cell(row, method, budget, score) for method in ("ae", "sae")}
+                cells = {method: table.cell(row, method, budget, score) for method in methods}
                 best = table.better(row, budget, score)
-                ours = [_ours(cells[method], best == method) for method in ("ae", "sae")]
+                ours = [_ours(cell, best == method) for method, cell in cells.items()]
                 counts = [str(len(cell.values)) if cell else "0" for cell in cells.values()]
                 papers = [_paper_median(row.task, method, budget, score) for method in ("ae", "sae")]
                 floor = table.floors.get((row.task, row.variant, score))
                 tail = "" if floor is None else f"{floor:.3f}"
-                runs = "" if counts == ["0", "0"] else " / ".join(counts)
+                runs = " / ".join(counts) if any(cells.values()) else ""
                 yield f"| {' | '.join([row.title, SCORES[score], f'{budget:,}', *ours, runs, *papers, tail])} |"
 
 
@@ -202,7 +214,10 @@ def _full(table: Table, row: Row, method: str, budget: int, score: str) -> str:
     cell = table.cell(row, method, budget, score)
     if cell is None:
         return ""
-    return f"{_spread(cell.figure, table.better(row, budget, score) == method)} (n={len(cell.values)})"
+    best = table.better(row, budget, score) == method
+    if len(cell.values) == 1:
+        return f"{_ours(cell, best)} (n=1)"
+    return f"{_spread(cell.figure, best)} (n={len(cell.values)})"
 
 
 def _spread(figure: Figure | None, bold: bool) -> str:
@@ -228,14 +243,17 @@ def _first_latex(table: Table) -> Iterable[str]:
     yield f"\\multicolumn{{2}}{{c|}}{{}} & {' & '.join(short[score] for _, score in columns)} \\\\"
     for budget in (1000, 10_000):
         yield "\\hline"
-        for place, method in enumerate(("ae", "sae")):
-            head = f"\\multirow{{4}}*{{${budget:,}$ epochs}}" if place == 0 else ""
+        for place, method in enumerate(table.first_methods):
+            lines = 2 + len(table.first_methods)
+            head = f"\\multirow{{{lines}}}*{{${budget:,}$ epochs}}" if place == 0 else ""
             cells = []
             for row, score in columns:
                 cell = table.cell(row, method, budget, score)
                 best = table.better(row, budget, score) == method
                 cells.append("" if cell is None else _math(cell.figure.median, best))
             yield f"{head} & {_title(method)} & {' & '.join(cells)} \\\\"
+            if method not in ("ae", "sae"):
+                continue
             papers = []
             for row, score in columns:
                 figure = FIGURES.get((row.task, method, budget, score))
@@ -260,7 +278,7 @@ def _second_latex(table: Table) -> Iterable[str]:
                 for budget in BUDGETS:
                     cell = table.cell(row, method, budget, score)
                     best = table.better(row, budget, score) == method
-                    cells.append("" if cell is None else f"{_deviations(cell.figure, best)} ({len(cell.values)})")
+                    cells.append("" if cell is None else f"{_of_runs(cell, best)} ({len(cell.values)})")
                 floor = table.floors.get((row.task, row.variant, score))
                 tail = "" if floor is None else f"${floor:.3f}$"
                 yield f"{_marked(row)} & {_escape(_title(method))} & {' & '.join(cells)} & {tail} \\\\"
@@ -283,6 +301,10 @@ def _marked(row: Row) -> str:
 
 def _math(value: float, bold: bool) -> str:
     return f"$\\mathbf{{{value:.3f}}}$" if bold else f"${value:.3f}$"
+
+
+def _of_runs(cell: Cell, bold: bool) -> str:
+    return _math(cell.figure.median, bold) if len(cell.values) == 1 else _deviations(cell.figure, bold)
 
 
 def _deviations(figure: Figure, bold: bool) -> str:
