@@ -1,5 +1,6 @@
 """Writes docs/closer.md from the records of the benchmark and of the study. Command: `make docs-tables`."""
 
+import functools
 import json
 import math
 from statistics import median
@@ -21,6 +22,7 @@ SHARED = (1000, 10_000)
 FITS = ("fit_first", "fit_later")
 
 
+@functools.cache
 def studies():
     """The study's records by split, as far as they go."""
     found = {}
