@@ -202,21 +202,21 @@ def optimizers_words():
 
 def inside_words():
     """Whether later members are better trained than first ones in SAE, and how far planned ones are ahead."""
-    lower, higher, gain = [], [], []
+    fallen, risen, gain = [], [], []
     fitted = {True: [], False: []}
     for study in studies().values():
         for budget in BUDGETS:
             sae, planned = (study["inside"][f"{method}, {budget}"] for method in ("sae", "planned"))
             first, later, *fits = (median(one[part] for one in sae) for part in (*PARTS[:2], *FITS))
             long = budget == 10_000
-            (higher if long else lower).append(later > first if long else later < first)
+            (risen if long else fallen).append(later > first if long else later < first)
             fitted[long].append(fits[1] < fits[0])
             if long:
                 gain.append(first - median(one["loss_first"] for one in planned))
     return (
-        f"Up to 1000 epochs SAE's later members have a lower loss than its first ones in {sum(lower)} of {len(lower)} cells "
+        f"Up to 1000 epochs SAE's later members have a lower loss than its first ones in {sum(fallen)} of {len(fallen)} cells "
         f"(the data's part: {sum(fitted[False])} of {len(fitted[False])}): "
-        f"the first trainings were not finished. At 10,000 it is higher in {sum(higher)} of {len(higher)}: anchors have "
+        f"the first trainings were not finished. At 10,000 it is higher in {sum(risen)} of {len(risen)}: anchors have "
         f"walked far, and ten epochs do not follow them; the data's part alone is lower in {sum(fitted[True])} of "
         f"{len(fitted[True])}. Planned members end "
         f"{min(gain):.2f} to {max(gain):.2f} nats a row lower than SAE's first ones there."
