@@ -1,5 +1,9 @@
 """What is the same, and when: between runners, widths, lanes, and a run that goes on."""
 
+import os
+import subprocess
+import sys
+
 import jax
 import numpy as np
 import pytest
@@ -46,10 +50,18 @@ def test_runners_agree_to_rounding():
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), other_params, params)
 
 
-@pytest.mark.slow  # to the last bit as XLA compiles for users; `make test` compiles with other settings
+@pytest.mark.slow  # where flags are XLA's own; the next test sees to that
 def test_runners_agree_exactly_on_anchors():
     (walks, _), *others = by_every_runner()
     assert all(leaves_equal(other_walks, walks) for other_walks, _ in others)
+
+
+def test_runners_agree_exactly_on_anchors_without_flags():
+    """Last bits hang on how XLA compiles, and flags are read once a process."""
+    command = [sys.executable, "-m", "pytest", "-m", "slow", f"{__file__}::test_runners_agree_exactly_on_anchors"]
+    child = subprocess.run(command, env=os.environ | {"XLA_FLAGS": ""}, capture_output=True, text=True)
+    assert child.returncode == 0, child.stdout
+    assert "1 passed" in child.stdout
 
 
 def test_runners_agree_at_the_optimum_of_a_convex_problem():
