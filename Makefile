@@ -12,9 +12,10 @@ run: $(VENV)/installed  ## the main job: anchored against sequential anchored en
 test: $(VENV)/developed lint  ## everything that must hold, in a few minutes
 	JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
+COMPILED := tests/statistics tests/walks/test_contract.py tests/run/runners/test_contract.py tests/run/store/test_contract.py
 test-slow: $(VENV)/developed  ## what takes longer, and statistics and contracts again as users' programs are compiled
-	$(BIN)/python -m pytest -n 2 -m "slow or not slow" tests/statistics tests/contracts
-	$(BIN)/python -m pytest -n 2 -m slow --ignore tests/statistics --ignore tests/contracts
+	$(BIN)/python -m pytest -n 2 -m "slow or not slow" $(COMPILED)
+	$(BIN)/python -m pytest -n 2 -m slow $(addprefix --ignore ,$(COMPILED))
 
 lint: $(VENV)/developed
 	$(BIN)/ruff check .
@@ -73,7 +74,7 @@ references: reference-0 reference-1 reference-5 reference-6  ## the reference po
 reference-1: reference-0 # the same rows, and so the same chains
 reference-%: $(VENV)/installed
 	XLA_FLAGS=--xla_cpu_multi_thread_eigen=false $(BIN)/python -m anchorwalk reference uci_gap --split $* $(REFERENCE_$*) \
-	  --record results/reference-uci_gap-$*.json --out src/anchorwalk/reference/posteriors/uci_gap-$*.npz
+	  --record results/reference-uci_gap-$*.json --out src/anchorwalk/benchmark/references/posteriors/uci_gap-$*.npz
 
 benchmark: $(VENV)/installed  ## the records of uci_gap: all budgets, 100 runs on split 0 and 20 on the others
 	$(BIN)/python benchmarks/uci_gap.py

@@ -27,14 +27,15 @@ from rich.table import Table
 import anchorwalk as aw
 import throughput
 from anchorwalk import tree
-from anchorwalk.benchmarks import TASKS, records
-from anchorwalk.ensembles.chain import Options, Recipe
-from anchorwalk.ensembles.runners import choose
+from anchorwalk.benchmark import TASKS, networks, records
+from anchorwalk.methods.base import ChainState, Member, MemberInfo
+from anchorwalk.methods.chain import Options, Recipe
 from anchorwalk.objective import anchored_loss, in_order
-from anchorwalk.prediction import passes
-from anchorwalk.store import DiskStore, Round
-from anchorwalk.training import train
-from anchorwalk.types import ChainState, Member, MemberInfo, WalkState
+from anchorwalk.optimizers import train
+from anchorwalk.posterior import passes
+from anchorwalk.run.runners import choose
+from anchorwalk.run.store import DiskStore, Round
+from anchorwalk.walks.base import WalkState
 from networks import WORKS
 
 ROOT = Path(__file__).parent.parent
@@ -66,7 +67,7 @@ def peak_bytes():
 
 def lenet_problem(rows):
     rng = np.random.default_rng(0)
-    network = aw.networks.lenet5(7)
+    network = networks.lenet5(7)
     x, y = rng.normal(size=(rows, 28, 28, 3)).astype(np.float32), rng.integers(0, 7, rows)
     return aw.Problem(network.init, network.apply, aw.Categorical(), aw.Prior(scale=0.1), data=(x, y))
 
@@ -119,7 +120,7 @@ def short_trainings():
 
 def reading():
     """Reading members back, against reading the same files at once."""
-    like = jax.eval_shape(aw.networks.resnet20().init, jax.random.key(0))
+    like = jax.eval_shape(networks.resnet20().init, jax.random.key(0))
     rng = np.random.default_rng(0)
     params = jax.tree.map(lambda leaf: rng.normal(size=(4, *leaf.shape)).astype(np.float32), like)
     zeros = np.zeros(4, np.float32)
@@ -303,7 +304,7 @@ def embedding():
 
     class Few(Work):
         def network(self, convolution="auto"):
-            return aw.networks.cnn_lstm(words=200)
+            return networks.cnn_lstm(words=200)
 
         def data(self):
             x, y = WORDS.data()

@@ -25,9 +25,9 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from anchorwalk import metrics
-from anchorwalk.benchmarks import records
-from anchorwalk.sklearn import SAEClassifier, SAERegressor
+from anchorwalk.benchmark import records
+from anchorwalk.integrations.sklearn import SAEClassifier, SAERegressor
+from anchorwalk.posterior import metrics
 
 RESULTS = Path(__file__).parent.parent / "results"
 SPLITS = 5

@@ -15,9 +15,9 @@ import jax
 import numpy as np
 
 import anchorwalk as aw
-from anchorwalk.benchmarks import Variant, open_case, records
-from anchorwalk.benchmarks.scores import score
-from anchorwalk.reference.references import distances
+from anchorwalk.benchmark import Variant, open_case, records
+from anchorwalk.benchmark.references.references import distances
+from anchorwalk.benchmark.scores import score
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"

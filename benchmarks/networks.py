@@ -9,8 +9,7 @@ import jax
 import numpy as np
 
 import anchorwalk as aw
-from anchorwalk import networks
-from anchorwalk.benchmarks import TASKS
+from anchorwalk.benchmark import TASKS, networks
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Work:
 
     def network(self, convolution="auto"):
         return {
-            "mlp": lambda: networks.mlp(8, (50,), 2),
+            "mlp": lambda: aw.networks.mlp(8, (50,), 2),
             "lenet5": lambda: networks.lenet5(7, convolution=convolution),
             "alexnet": lambda: networks.alexnet(10, convolution=convolution),
             "resnet20": lambda: networks.resnet20(10, convolution=convolution),

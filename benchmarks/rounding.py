@@ -11,8 +11,8 @@ import jax
 import numpy as np
 
 import anchorwalk as aw
-from anchorwalk.benchmarks import Variant, open_case, records
-from anchorwalk.metrics import agreement, total_variation
+from anchorwalk.benchmark import Variant, open_case, records
+from anchorwalk.posterior.metrics import agreement, total_variation
 
 ROOT = Path(__file__).parent.parent
 

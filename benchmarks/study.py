@@ -18,11 +18,11 @@ import jax
 import numpy as np
 
 import anchorwalk as aw
-from anchorwalk.benchmarks import BUDGETS, METHODS, Variant, open_case, records
-from anchorwalk.benchmarks.methods import Anchored
-from anchorwalk.benchmarks.scores import score
-from anchorwalk.benchmarks.tasks.uci_gap import REFERENCED
-from anchorwalk.reference.references import distances
+from anchorwalk.benchmark import BUDGETS, METHODS, Variant, open_case, records
+from anchorwalk.benchmark.methods import Anchored
+from anchorwalk.benchmark.references.references import distances
+from anchorwalk.benchmark.scores import score
+from anchorwalk.benchmark.tasks.uci_gap import REFERENCED
 
 RESULTS = Path(__file__).parent.parent / "results"
 RUNS = {"uci_gap": 20, "dermamnist": 1}

@@ -9,9 +9,9 @@ import numpy as np
 import optax
 
 import anchorwalk as aw
-from anchorwalk.ensembles.chain import Options, Recipe
-from anchorwalk.ensembles.runners import choose
+from anchorwalk.methods.chain import Options, Recipe
 from anchorwalk.objective import Batch, anchored_loss
+from anchorwalk.run.runners import choose
 from networks import WORKS, torch_step
 
 REPEATS = 3

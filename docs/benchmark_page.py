@@ -5,15 +5,15 @@ import statistics
 import numpy as np
 from pages import METHODS, ROOT, filled, load, middle, shown, table
 
-from anchorwalk import metrics
-from anchorwalk.benchmarks import Variant, open_case, records
-from anchorwalk.benchmarks.anchors import Worth
-from anchorwalk.benchmarks.anchors import markdown as anchors_markdown
-from anchorwalk.benchmarks.cost import Cost, readable
-from anchorwalk.benchmarks.cost import markdown as cost_markdown
-from anchorwalk.benchmarks.paper import BUDGETS, FIGURES
-from anchorwalk.benchmarks.tables import Table, markdown
-from anchorwalk.benchmarks.tasks.uci_gap import REFERENCED
+from anchorwalk.benchmark import Variant, open_case, records
+from anchorwalk.benchmark.anchors import Worth
+from anchorwalk.benchmark.anchors import markdown as anchors_markdown
+from anchorwalk.benchmark.cost import Cost, readable
+from anchorwalk.benchmark.cost import markdown as cost_markdown
+from anchorwalk.benchmark.paper import BUDGETS, FIGURES
+from anchorwalk.benchmark.tables import Table, markdown
+from anchorwalk.benchmark.tasks.uci_gap import REFERENCED
+from anchorwalk.posterior import metrics
 
 
 def references():

@@ -6,8 +6,8 @@ from statistics import mean, median, variance
 
 from pages import METHODS, PARTS, load, middle, plan_of, shown, table
 
-from anchorwalk.benchmarks.paper import BUDGETS, FIGURES
-from anchorwalk.benchmarks.tasks import Variant
+from anchorwalk.benchmark.paper import BUDGETS, FIGURES
+from anchorwalk.benchmark.tasks import Variant
 
 SCORED = ("agreement", "total_variation")
 STANDARDISED, RAW = Variant(pixels="standardised"), Variant(pixels="raw")

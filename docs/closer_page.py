@@ -9,11 +9,11 @@ import closer_classes as classes
 import numpy as np
 from pages import METHODS, PARTS, ROOT, error_of_median, filled, load, middle, plan_of, shown, table
 
-from anchorwalk.benchmarks import records
-from anchorwalk.benchmarks.paper import BUDGETS
-from anchorwalk.benchmarks.tables import Table
-from anchorwalk.benchmarks.tasks import Variant
-from anchorwalk.benchmarks.tasks.uci_gap import REFERENCED
+from anchorwalk.benchmark import records
+from anchorwalk.benchmark.paper import BUDGETS
+from anchorwalk.benchmark.tables import Table
+from anchorwalk.benchmark.tasks import Variant
+from anchorwalk.benchmark.tasks.uci_gap import REFERENCED
 
 WALKS = ("guided", "autoregressive", "rotation", "independent")
 PROTOCOLS = ("argmin", "authors")

@@ -6,7 +6,7 @@ from statistics import median
 
 import numpy as np
 
-from anchorwalk.benchmarks.tables import TITLES
+from anchorwalk.benchmark.tables import TITLES
 
 ROOT = Path(__file__).parent.parent
 METHODS = {name: TITLES[name] for name in ("ae", "sae", "planned")}

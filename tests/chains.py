@@ -3,9 +3,10 @@
 import numpy as np
 
 import anchorwalk as aw
-from anchorwalk.ensembles.posterior import Posterior
-from anchorwalk.store import MemoryStore, Round
-from anchorwalk.types import ChainState, Member, MemberInfo, WalkState
+from anchorwalk.methods.base import ChainState, Member, MemberInfo
+from anchorwalk.posterior.posterior import Posterior
+from anchorwalk.run.store import MemoryStore, Round
+from anchorwalk.walks.base import WalkState
 
 
 def look_up(values, rows):

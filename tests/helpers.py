@@ -9,9 +9,10 @@ import numpy as np
 
 import anchorwalk as aw
 from anchorwalk import tree
-from anchorwalk.ensembles.posterior import Posterior
-from anchorwalk.store import DiskStore, MemoryStore, Round
-from anchorwalk.types import ChainState, Member, MemberInfo, WalkState
+from anchorwalk.methods.base import ChainState, Member, MemberInfo
+from anchorwalk.posterior.posterior import Posterior
+from anchorwalk.run.store import DiskStore, MemoryStore, Round
+from anchorwalk.walks.base import WalkState
 
 # Module-level functions, so that problems made from them share their compiled programs.
 

@@ -5,8 +5,8 @@ import json
 import numpy as np
 from typer.testing import CliRunner
 
-from anchorwalk.cli.app import app
-from anchorwalk.store import manifest
+from anchorwalk.app.cli.app import app
+from anchorwalk.run.store import manifest
 from helpers import leaves_equal
 
 

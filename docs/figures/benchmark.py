@@ -9,12 +9,12 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from anchorwalk.benchmarks import records
-from anchorwalk.benchmarks.losses import COLOURS
-from anchorwalk.benchmarks.paper import BUDGETS
-from anchorwalk.benchmarks.tables import Table
-from anchorwalk.benchmarks.tasks import Variant
-from anchorwalk.benchmarks.tasks.uci_gap import REFERENCED
+from anchorwalk.benchmark import records
+from anchorwalk.benchmark.losses import COLOURS
+from anchorwalk.benchmark.paper import BUDGETS
+from anchorwalk.benchmark.tables import Table
+from anchorwalk.benchmark.tasks import Variant
+from anchorwalk.benchmark.tasks.uci_gap import REFERENCED
 
 ROOT = Path(__file__).parent.parent.parent
 PLAIN = matplotlib.ticker.FuncFormatter(lambda value, _: f"{value:g}")

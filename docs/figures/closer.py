@@ -9,12 +9,12 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from anchorwalk.benchmarks import records
-from anchorwalk.benchmarks.losses import COLOURS
-from anchorwalk.benchmarks.paper import BUDGETS, FIGURES
-from anchorwalk.benchmarks.tables import Table
-from anchorwalk.benchmarks.tasks import Variant
-from anchorwalk.benchmarks.tasks.uci_gap import REFERENCED
+from anchorwalk.benchmark import records
+from anchorwalk.benchmark.losses import COLOURS
+from anchorwalk.benchmark.paper import BUDGETS, FIGURES
+from anchorwalk.benchmark.tables import Table
+from anchorwalk.benchmark.tasks import Variant
+from anchorwalk.benchmark.tasks.uci_gap import REFERENCED
 
 ROOT = Path(__file__).parent.parent.parent
 TITLES = {"ae": "AE, paper's plan", "sae": "SAE, paper's plan", "planned": "planned"}

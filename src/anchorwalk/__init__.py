@@ -9,40 +9,45 @@ from typing import Any as _Any
 
 if _TYPE_CHECKING:
     from anchorwalk import errors, networks, testing, walks
-    from anchorwalk.adapters import from_equinox, from_flax, from_haiku
-    from anchorwalk.arviz import to_arviz
-    from anchorwalk.ensembles import (
-        Description,
-        Diagnosis,
-        Pilots,
-        Plan,
-        Planned,
-        Posterior,
-        Progress,
-        Rates,
-        Report,
-        Sequential,
-        Threaded,
-        Vectorized,
-        anchored_ensemble,
-        deep_ensemble,
-        describe,
-        load,
-        map_estimate,
-        plan_for,
-        sample,
-        sequential_anchored_ensemble,
-    )
     from anchorwalk.errors import Status
+    from anchorwalk.integrations.arviz import to_arviz
+    from anchorwalk.integrations.equinox import from_equinox
+    from anchorwalk.integrations.flax import from_flax
+    from anchorwalk.integrations.haiku import from_haiku
+    from anchorwalk.integrations.tracking import MLflow, TensorBoard
     from anchorwalk.likelihoods import Bernoulli, Categorical, HeteroscedasticNormal, Normal, Poisson
-    from anchorwalk.prediction import Prediction
+    from anchorwalk.methods.ae import anchored_ensemble
+    from anchorwalk.methods.base import Member, MemberInfo
+    from anchorwalk.methods.deep_ensemble import deep_ensemble
+    from anchorwalk.methods.map import map_estimate
+    from anchorwalk.methods.sae import sequential_anchored_ensemble
+    from anchorwalk.optimizers import SGD, Adam, Lion, Training
+    from anchorwalk.plan.describe import Description, describe
+    from anchorwalk.plan.pilots import Pilots
+    from anchorwalk.plan.plan import Plan
+    from anchorwalk.plan.planner import Planned, plan_for
+    from anchorwalk.plan.rates import Rates
+    from anchorwalk.posterior.diagnose import Diagnosis
+    from anchorwalk.posterior.load import load
+    from anchorwalk.posterior.posterior import Posterior
+    from anchorwalk.posterior.prediction import Prediction
     from anchorwalk.prior import Prior, by_path, fan_in
     from anchorwalk.problem import Problem
-    from anchorwalk.store import DiskStore, MemoryStore
-    from anchorwalk.tracking import MLflow, TensorBoard
-    from anchorwalk.training import SGD, Adam, Lion, Training
-    from anchorwalk.types import Member, MemberInfo, Walk, WalkInfo, WalkState
-    from anchorwalk.walks import Autoregressive, GuidedWalk, Hamiltonian, Independent, RandomWalk, Rotation
+    from anchorwalk.run.callbacks import Progress, Report
+    from anchorwalk.run.runners import Sequential, Threaded, Vectorized
+    from anchorwalk.run.sample import sample
+    from anchorwalk.run.store import DiskStore, MemoryStore
+    from anchorwalk.walks import (
+        Autoregressive,
+        GuidedWalk,
+        Hamiltonian,
+        Independent,
+        RandomWalk,
+        Rotation,
+        Walk,
+        WalkInfo,
+        WalkState,
+    )
 
     __version__: str
 
@@ -109,21 +114,35 @@ __all__ = [
 
 _MODULES = ("errors", "networks", "testing", "walks")
 _WHERE = {
-    "adapters": "from_equinox from_flax from_haiku",
-    "arviz": "to_arviz",
-    "ensembles": "Description Diagnosis Pilots Plan Planned Posterior Progress Rates Report Sequential Threaded "
-    "Vectorized anchored_ensemble deep_ensemble describe load map_estimate plan_for sample "
-    "sequential_anchored_ensemble",
     "errors": "Status",
+    "integrations.arviz": "to_arviz",
+    "integrations.equinox": "from_equinox",
+    "integrations.flax": "from_flax",
+    "integrations.haiku": "from_haiku",
+    "integrations.tracking": "MLflow TensorBoard",
     "likelihoods": "Bernoulli Categorical HeteroscedasticNormal Normal Poisson",
-    "prediction": "Prediction",
+    "methods.ae": "anchored_ensemble",
+    "methods.base": "Member MemberInfo",
+    "methods.deep_ensemble": "deep_ensemble",
+    "methods.map": "map_estimate",
+    "methods.sae": "sequential_anchored_ensemble",
+    "optimizers": "SGD Adam Lion Training",
+    "plan.describe": "Description describe",
+    "plan.pilots": "Pilots",
+    "plan.plan": "Plan",
+    "plan.planner": "Planned plan_for",
+    "plan.rates": "Rates",
+    "posterior.diagnose": "Diagnosis",
+    "posterior.load": "load",
+    "posterior.posterior": "Posterior",
+    "posterior.prediction": "Prediction",
     "prior": "Prior by_path fan_in",
     "problem": "Problem",
-    "store": "DiskStore MemoryStore",
-    "tracking": "MLflow TensorBoard",
-    "training": "SGD Adam Lion Training",
-    "types": "Member MemberInfo Walk WalkInfo WalkState",
-    "walks": "Autoregressive GuidedWalk Hamiltonian Independent RandomWalk Rotation",
+    "run.callbacks": "Progress Report",
+    "run.runners": "Sequential Threaded Vectorized",
+    "run.sample": "sample",
+    "run.store": "DiskStore MemoryStore",
+    "walks": "Autoregressive GuidedWalk Hamiltonian Independent RandomWalk Rotation Walk WalkInfo WalkState",
 }
 """Public names by module. A module is imported when a name of it is used for the first time, so that importing the
 package costs next to nothing; a test holds these to the imports above, which type checkers read."""

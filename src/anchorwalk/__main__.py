@@ -6,7 +6,7 @@ import sys
 def main() -> None:
     """Run the command line, or say what it needs."""
     try:
-        from anchorwalk.cli import app
+        from anchorwalk.app.cli import app
     except ModuleNotFoundError as error:
         if error.name not in ("typer", "rich"):
             raise

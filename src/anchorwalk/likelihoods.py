@@ -14,11 +14,10 @@ import numpy as np
 from jax.scipy.special import gammaln, ndtr
 
 from anchorwalk import checks, tree
-from anchorwalk.types import Array, Key
+from anchorwalk.types import Array, HostArray, Key
 
 TINY = float(np.finfo(np.float32).tiny)
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
-HostArray = np.ndarray[Any, Any]
 
 
 @runtime_checkable

@@ -9,7 +9,8 @@ import numpy as np
 from jax.scipy.special import ndtr
 
 from anchorwalk import tree, walks
-from anchorwalk.types import Key, Walk, WalkInfo, WalkState
+from anchorwalk.types import Key
+from anchorwalk.walks.base import Walk, WalkInfo, WalkState
 
 __all__ = ["assert_standard_normal", "check_walk", "moments"]
 
@@ -49,7 +50,7 @@ def check_walk(walk: Walk, key: Key | None = None) -> None:
         >>> import anchorwalk as aw
         >>> aw.testing.check_walk(aw.GuidedWalk(step_size=0.3))
     """
-    walks.check_walk(walk)
+    walks.validate_walk(walk)
     key = jax.random.key(0) if key is None else key
     shape_key, law_key, jit_key = jax.random.split(key, 3)
     _check_structure(walk, shape_key)

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import anchorwalk as aw
+from anchorwalk.integrations.sklearn.networks import normal
 from anchorwalk.networks import mlp
-from anchorwalk.sklearn.networks import normal
 
 ROWS, FEATURES = 400, 199
 PARAMETERS = FEATURES + 1  # and the bias

@@ -13,7 +13,7 @@ import pytest
 
 import anchorwalk as aw
 from anchorwalk import tree
-from anchorwalk.store import MemoryStore
+from anchorwalk.run.store import MemoryStore
 from helpers import LinearGaussian, stacked_params
 
 CHAINS = 3000

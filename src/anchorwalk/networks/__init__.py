@@ -1,11 +1,10 @@
-"""Networks as (init, apply) pairs (paper, Table 3)."""
+"""Layers and networks as (init, apply) pairs, for networks of your own; the paper's are in `anchorwalk.benchmark`.
 
-from anchorwalk.networks.alexnet import alexnet
-from anchorwalk.networks.cnn_lstm import cnn_lstm
+Import `mlp`, `Network` and `conv_general_dilated` from here, layers from `networks.layers`.
+"""
+
 from anchorwalk.networks.layers import conv_general_dilated
-from anchorwalk.networks.lenet import lenet5
 from anchorwalk.networks.mlp import mlp
 from anchorwalk.networks.network import Network
-from anchorwalk.networks.resnet20 import resnet20
 
-__all__ = ["Network", "alexnet", "cnn_lstm", "conv_general_dilated", "lenet5", "mlp", "resnet20"]
+__all__ = ["Network", "conv_general_dilated", "mlp"]

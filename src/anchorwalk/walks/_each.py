@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from anchorwalk import tree
-from anchorwalk.types import Array, Key, WalkInfo, WalkState
+from anchorwalk.types import Array, Key
+from anchorwalk.walks.base import WalkInfo, WalkState
 
 Move = Callable[[Key, Array, Any], tuple[Array, Any, Array]]
 """From key, a vector of positions and their memory to new positions, new memory, and which were accepted."""

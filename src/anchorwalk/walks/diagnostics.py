@@ -11,7 +11,8 @@ import numpy as np
 from jax.scipy.special import ndtr
 
 from anchorwalk import checks
-from anchorwalk.types import Array, Key, Walk, WalkState
+from anchorwalk.types import Array, Key
+from anchorwalk.walks.base import Walk, WalkState
 
 PARAMETERS = 20_000
 """Independent parameters in a simulation: an effective size is known to about 1%."""

@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 
 from anchorwalk import checks, tree
-from anchorwalk.types import Array, Key, Params, WalkInfo, WalkState
+from anchorwalk.types import Array, Key, Params
 from anchorwalk.walks import _each
+from anchorwalk.walks.base import WalkInfo, WalkState
 
 
 @tree.node()
@@ -53,3 +54,7 @@ class GuidedWalk:
             return jnp.where(accepted, y, x), jnp.where(accepted, d, -d), accepted  # Alg. 3, lines 8-10
 
         return _each.step(move, key, state)
+
+
+DEFAULT_WALK = GuidedWalk(step_size=0.1)
+"""The walk that is taken where none is given."""

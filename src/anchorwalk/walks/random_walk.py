@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 
 from anchorwalk import checks, tree
-from anchorwalk.types import Array, Key, Params, WalkInfo, WalkState
+from anchorwalk.types import Array, Key, Params
 from anchorwalk.walks import _each
+from anchorwalk.walks.base import WalkInfo, WalkState
 
 
 @tree.node()

@@ -1,0 +1,206 @@
+"""`anchorwalk benchmark`: the paper's experiments."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markdown import Markdown
+
+from anchorwalk import checks, files
+from anchorwalk.app.cli.errors import shown
+from anchorwalk.benchmark import BUDGETS, METHODS, TASKS, Request, Variant, open_case, records
+from anchorwalk.benchmark import run as run_request
+from anchorwalk.benchmark.experiment import Outcome
+from anchorwalk.benchmark.tasks import PROTOCOLS
+from anchorwalk.benchmark.workers import Job, run_all
+
+app = typer.Typer(help="The paper's experiments: run them, tabulate them, draw them.", no_args_is_help=True)
+console = Console()
+
+TaskName = Annotated[str, typer.Argument(help=f"One of {', '.join(TASKS)}.")]
+Results = Annotated[Path, typer.Option("--results", help="Folder of the records.")]
+Split = Annotated[list[int] | None, typer.Option("--split", help="Gap of uci_gap, 0 to 7; may be given several times.")]
+Level = Annotated[int | None, typer.Option(help="Level of corruption of cifar10c, 1 to 5; the paper's is 4.")]
+PriorVariance = Annotated[float | None, typer.Option(help="Another prior variance than the task's own.")]
+Rows = Annotated[int | None, typer.Option(help="Train on the first so many rows only.")]
+TestRows = Annotated[int | None, typer.Option(help="Test on the first so many rows only.")]
+Pixels = Annotated[
+    str | None, typer.Option(help="Scaling of dermamnist's images: unit (its own), standardised, or raw: 0 to 255.")
+]
+
+
+@app.command()
+def run(
+    task: TaskName,
+    method: Annotated[list[str], typer.Option(help=f"{', '.join(METHODS)}; may be given several times.")],
+    budget: Annotated[list[int], typer.Option(help="Epochs: 200, 500, 1000 or 10000; may be given several times.")],
+    runs: Annotated[int, typer.Option(help="Runs of each.")] = 1,
+    seed: Annotated[int, typer.Option(help="Decides everything that is random.")] = 0,
+    results: Results = Path("results"),
+    save_predictions: Annotated[bool, typer.Option(help="Keep the predictions beside each record.")] = False,
+    protocol: Annotated[
+        str, typer.Option(help="; ".join(f"{name}: {text}" for name, text in PROTOCOLS.items()))
+    ] = "argmin",
+    split: Split = None,
+    level: Level = None,
+    prior_variance: PriorVariance = None,
+    rows: Rows = None,
+    test_rows: TestRows = None,
+    pixels: Pixels = None,
+    members: Annotated[Path, typer.Option(help="Folder in which long runs keep their members.")] = Path(
+        "runs/benchmark"
+    ),
+    keep_members: Annotated[bool, typer.Option("--keep-members", help="Keep them after a run is recorded.")] = False,
+    workers: Annotated[
+        int, typer.Option(min=1, help="Processes of one core each, for networks as small as that of uci_gap.")
+    ] = 1,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bars.")] = False,
+) -> None:
+    """Train, score against truth and reference, and write a record for each run; goes on where it stopped."""
+    with shown(console):
+        for name in method:
+            checks.choice("--method", name, tuple(METHODS))
+        # A record's command shall be one that works elsewhere: without the path of this interpreter's script.
+        command = shlex.join(["anchorwalk", *sys.argv[1:]])
+        splits: list[int | None] = [*split] if split else [None]
+        jobs: list[Job] = []
+        for one in splits:
+            variant = Variant(one, level, prior_variance, rows, test_rows, pixels)
+            case = open_case(task, variant, protocol)
+            _introduce(case)
+            for epochs in budget:
+                for name in method:
+                    request = Request(
+                        name, epochs, runs, seed, protocol, results, save_predictions, members, keep_members, command
+                    )
+                    jobs.append((task, variant, request))
+                    if workers == 1:
+                        outcome = run_request(case, request, _Teller(runs), quiet)
+                        _tell(jobs[-1], outcome)
+                        if not outcome.complete:
+                            console.print("Interrupted. The same command goes on where it stopped.")
+                            raise typer.Exit(130)
+        if workers > 1:
+            run_all(jobs, workers, _tell)
+
+
+def _tell(job: Job, outcome: Outcome) -> None:
+    task, variant, request = job
+    chosen = "".join(f" {words}" for words in variant.words)
+    came = f"{outcome.made} runs made, {outcome.there} were there"
+    console.print(f"{task}{chosen} {request.method} {request.budget}: {came}", markup=False, highlight=False)
+
+
+def _introduce(case: Any) -> None:
+    reference = case.reference
+    lines = [f"{case.label}: {case.problem.n:,} training rows, {len(case.y_test):,} test rows"]
+    if reference is None:
+        lines.append(
+            f"No reference posterior for {case.label}: scores against the truth only. For a published one, put "
+            f"hmc_{case.task}.npz with an array `probs` into the folder that ANCHORWALK_DATA names."
+        )
+    else:
+        floor = ", ".join(f"{name} {value:.4f}" for name, value in reference.floor.items())
+        lines.append(f"Reference: {reference.source}, {reference.rows:,} of the test rows")
+        lines.append(f"Its own halves differ by {floor}" if floor else "Its half-against-half distance is not known")
+    lines += [f"Note: {note}" for note in case.notes]
+    console.print(*lines, sep="\n", markup=False, highlight=False)
+
+
+class _Teller:
+    """Prints each record's scores, or every tenth where there are many."""
+
+    def __init__(self, runs: int) -> None:
+        self.every = 1 if runs <= 10 else 10
+
+    def __call__(self, name: str, record: dict[str, Any]) -> None:
+        if record["run"] % self.every:
+            return
+        floor = (record["reference"] or {}).get("floor") or {}
+        parts = []
+        for score, value in record["scores"].items():
+            parts.append(f"{score} {value:.4g}" + (f" (floor {floor[score]:.4f})" if score in floor else ""))
+        console.print(f"{name}: {', '.join(parts)}", markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command()
+def table(
+    results: Results = Path("results"),
+    out: Annotated[Path, typer.Option(help="Folder for tables.md and tables.tex.")] = Path("runs/tables"),
+    protocol: Annotated[str, typer.Option(help=f"Runs of which protocol: {', '.join(PROTOCOLS)}.")] = "argmin",
+) -> None:
+    """The paper's Tables 1 and 2 from the records, ours beside the paper's."""
+    from anchorwalk.benchmark.tables import Table, latex, markdown
+
+    with shown(console):
+        checks.choice("--protocol", protocol, tuple(PROTOCOLS))
+        if not results.is_dir():
+            checks.reject(
+                "--results", repr(str(results)), "a folder with records", "Make some: anchorwalk benchmark run."
+            )
+        content = Table(records.read_all(results), protocol)
+        text = markdown(content)
+        out.mkdir(parents=True, exist_ok=True)
+        files.write(out / "tables.md", text.encode())
+        files.write(out / "tables.tex", latex(content).encode())
+    console.print(Markdown(text))
+    console.print(f"Written: {out / 'tables.md'}, {out / 'tables.tex'}", markup=False, highlight=False)
+
+
+@app.command()
+def losses(
+    task: TaskName = "uci_gap",
+    seed: Annotated[int, typer.Option(help="Decides everything that is random.")] = 0,
+    out: Annotated[Path, typer.Option(help="The picture.")] = Path("runs/losses.png"),
+    split: Annotated[int | None, typer.Option(help="Gap of uci_gap, 0 to 7.")] = None,
+) -> None:
+    """The paper's Figure 1 from a real run: the losses of 21 SAE members in the epochs of 2 AE members."""
+    from anchorwalk.benchmark import losses as figure
+
+    with shown(console):
+        case = open_case(task, Variant(split=split))
+        found = figure.run(case, seed)
+        figure.draw(found, out, f"{TASKS[task].title}: loss while training, {figure.FIRST_EPOCHS * 2} epochs each")
+    console.print(f"Written: {out}", markup=False, highlight=False)
+
+
+@app.command()
+def anchors(
+    out: Annotated[Path | None, typer.Option(help="A JSON file to write, for the record.")] = None,
+) -> None:
+    """What the anchors of the paper's plans are worth, for every task and budget; nothing is trained."""
+    from anchorwalk.benchmark.anchors import markdown, worth
+
+    with shown(console):
+        found = worth(BUDGETS)
+        if out is not None:
+            record = {
+                "kind": "anchors",
+                "command": "anchorwalk benchmark anchors",
+                "rows": [vars(row) for row in found],
+            }
+            records.save(out, record)
+    console.print(Markdown(markdown(found)))
+
+
+@app.command()
+def cost(
+    task: Annotated[list[str] | None, typer.Option(help="Only these tasks; may be given several times.")] = None,
+    out: Annotated[Path | None, typer.Option(help="A JSON file to write, for the record.")] = None,
+) -> None:
+    """What full runs cost on this machine, from a few measured training steps; needs no data."""
+    from anchorwalk.benchmark.cost import SHAPES, markdown, measure
+
+    with shown(console):
+        names = task or list(SHAPES)
+        for name in names:
+            checks.choice("--task", name, tuple(SHAPES))
+        found = [measure(name) for name in names]
+        if out is not None:
+            about = {"kind": "cost", "command": "anchorwalk benchmark cost", **records.surroundings()}
+            record = {**about, "rows": [vars(row) for row in found]}
+            records.save(out, record)
+    console.print(Markdown(markdown(found, BUDGETS)))

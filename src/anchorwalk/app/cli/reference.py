@@ -1,0 +1,92 @@
+"""`anchorwalk reference`: a reference posterior by Hamiltonian Monte Carlo."""
+
+import shlex
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from anchorwalk import checks
+from anchorwalk.app.cli.errors import shown
+from anchorwalk.benchmark import TASKS, Variant, open_case, records
+
+console = Console()
+
+
+def reference(
+    task: Annotated[str, typer.Argument(help=f"One of {', '.join(TASKS)}.")],
+    split: Annotated[int | None, typer.Option(help="Gap of uci_gap, 0 to 7.")] = None,
+    level: Annotated[int | None, typer.Option(help="Level of corruption of cifar10c.")] = None,
+    prior_variance: Annotated[float | None, typer.Option(help="Another prior variance than the task's own.")] = None,
+    rows: Annotated[int | None, typer.Option(help="Condition on the first so many training rows only.")] = None,
+    test_rows: Annotated[int | None, typer.Option(help="Predict the first so many test rows only.")] = None,
+    chains: Annotated[int, typer.Option(help="Independent chains of each seed, an even number.")] = 8,
+    draws: Annotated[int, typer.Option(help="Draws kept of each chain; a larger number goes on with the run.")] = 600,
+    thin: Annotated[int, typer.Option(help="Iterations for each draw that is kept.")] = 10,
+    leapfrogs: Annotated[int, typer.Option(help="Steps of a trajectory.")] = 40,
+    warmup: Annotated[int, typer.Option(help="Share of the usual 3200 iterations of warm-up, in percent.")] = 100,
+    seed: Annotated[
+        list[int] | None, typer.Option(help="Makes chains of its own; those of several seeds are pooled. By default 0.")
+    ] = None,
+    folder: Annotated[Path, typer.Option(help="Where runs are kept; a killed one goes on.")] = Path("runs/reference"),
+    out: Annotated[Path | None, typer.Option(help="The compact file; by default beside the run.")] = None,
+    record: Annotated[Path | None, typer.Option(help="A JSON record of the evidence.")] = None,
+) -> None:
+    """Sample the posterior by Hamiltonian Monte Carlo, with evidence of convergence on predictions."""
+    with shown(console):
+        if find_spec("blackjax") is None:
+            checks.reject("reference", "no blackjax", "blackjax", "pip install 'anchorwalk[reference]'")
+        from anchorwalk.benchmark.references.hmc import Sampler
+        from anchorwalk.benchmark.references.make import make, store
+
+        sampler = Sampler(chains, draws=draws, thin=thin, leapfrogs=leapfrogs).shortened(warmup)
+        case = open_case(task, Variant(split, level, prior_variance, rows, test_rows))
+        chains_of = case if case.posterior_of is None else open_case(task, case.posterior_of)
+        place = folder / chains_of.label
+        if chains_of is not case:
+            console.print(f"{case.label} has the posterior of {chains_of.label}, whose chains are used.", markup=False)
+        with Progress(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=console
+        ) as bar:
+            evidence, about = make(chains_of.problem, case.x_test, sampler, seed or [0], place, _Reporter(bar))
+        about = {"command": shlex.join(["anchorwalk", *sys.argv[1:]]), "task": task, "label": case.label, **about}
+        path = out or folder / f"{case.label}.npz"
+        store(path, evidence, about)
+        if record is not None:
+            full = {"kind": "reference", **about, "floor": evidence.floor, **records.surroundings()}
+            records.save(record, full)
+    console.print(_table(case.label, evidence))
+    console.print(f"Written: {path}" + (f", {record}" if record else ""), markup=False, highlight=False)
+
+
+class _Reporter:
+    def __init__(self, bar: Progress) -> None:
+        self.bar, self.stages = bar, dict[str, Any]()
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        if stage not in self.stages:
+            self.stages[stage] = self.bar.add_task(f"{stage}, iterations of each chain", total=total)
+        self.bar.update(self.stages[stage], completed=done)
+
+
+def _table(label: str, evidence: Any) -> Table:
+    table = Table(
+        title=f"{label}: {evidence.summary['chains']} chains of {evidence.summary['draws']} draws",
+        caption="Rank-normalised split R-hat and bulk effective sample size, over the test rows. Between two halves of "
+        "the chains: " + ", ".join(f"{name} {value:.4f}" for name, value in evidence.floor.items()),
+        title_justify="left",
+        caption_justify="left",
+    )
+    for name in ("prediction", "R-hat, median", "90% of rows below", "rows below 1.05", "ESS, median", "ESS, 10%"):
+        table.add_column(name, justify="right" if name != "prediction" else "left")
+    for name in ("mean", "log_sd"):
+        if name in evidence.summary:
+            s = evidence.summary[name]
+            numbers = (f"{s['r_hat_median']:.3f}", f"{s['r_hat_90']:.3f}", f"{s['share_below_1.05']:.0%}")
+            table.add_row(name.replace("_", " "), *numbers, f"{s['ess_median']:.0f}", f"{s['ess_10']:.0f}")
+    return table

@@ -1,0 +1,157 @@
+"""Commands for tables: from a CSV file to predictions with uncertainty, and a report."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from anchorwalk import checks
+from anchorwalk.app.cli.errors import shown
+from anchorwalk.errors import InvalidInput
+
+WANTED = ("pandas", "pyarrow", "pydantic", "yaml", "sklearn")
+SETTINGS_FILE = Path("anchorwalk.yaml")
+
+Run = Annotated[Path, typer.Argument(help="The folder that `anchorwalk fit --out` made.")]
+
+
+def init(
+    out: Annotated[Path, typer.Argument(help="The file to write.")] = SETTINGS_FILE,
+    target: Annotated[str, typer.Option(help="The column to predict.")] = "y",
+) -> None:
+    """Write a YAML file of all settings of `fit`, with comments, to change and to pass as --config."""
+    console = Console()
+    with shown(console):
+        _check_libraries()
+        from anchorwalk import files
+        from anchorwalk.app.tables import template
+
+        if out.exists():
+            checks.reject("init", f"{str(out)!r}, which is there", "a new file", "Choose another name, or remove it.")
+        out.parent.mkdir(parents=True, exist_ok=True)
+        files.write(out, template(target).encode())
+    console.print(f"Written: {out}. Next: anchorwalk fit data.csv --config {out} --out runs/first", soft_wrap=True)
+
+
+def fit(
+    data: Annotated[Path, typer.Argument(help="A CSV or Parquet file, names in the first line.")],
+    target: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the run; the same command goes on there.")] = Path("runs/table"),
+    task: Annotated[str | None, typer.Option(help="auto, regression or classification.")] = None,
+    budget: Annotated[int | None, typer.Option(help="Epochs over all chains: the cost. 1000 by default.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Train for about so long instead.")] = None,
+    method: Annotated[str | None, typer.Option(help="sae, ae or deep_ensemble.")] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="A column to leave out; may be repeated.")] = None,
+    noise: Annotated[str | None, typer.Option(help="Regression: constant, or varying with the features.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Decides everything that is random.")] = None,
+    config: Annotated[Path | None, typer.Option(help="Settings in YAML, as `anchorwalk init` writes.")] = None,
+) -> None:
+    """Fit an ensemble of networks to a table: honest uncertainty for each prediction.
+
+    Numbers may be missing, texts become columns of zeros and ones, and what cannot be used is named. Ctrl-C ends the
+    run after its present round; the same command goes on.
+
+    Example: anchorwalk fit houses.csv --target price --drop id --out runs/houses
+    """
+    console = Console()
+    with shown(console):
+        _check_libraries()
+        from anchorwalk.app import tables
+
+        given: dict[str, Any] = {"target": target, "task": task, "budget": budget, "seconds": seconds, "method": method}
+        given |= {"drop": tuple(drop) if drop else None, "noise": noise, "seed": seed}
+        settings = tables.Settings.gather(config, given)
+        table = tables.read(data)
+        console.print(f"{data.name}: {len(table):,} rows, {len(table.columns)} columns", markup=False, highlight=False)
+        model = tables.fit(table, settings, out, verbose=True)
+    _show_notes(console, model.notes)
+    console.print(_summary(model))
+    console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)
+    if not model.estimator.posterior_.complete:
+        console.print("Ended by Ctrl-C: these are the members so far, and the same command goes on.")
+        raise typer.Exit(130)
+    console.print(f"Next: anchorwalk predict {out} new.csv, or anchorwalk report {out} --data test.csv", soft_wrap=True)
+
+
+def predict(
+    run: Run,
+    data: Annotated[Path, typer.Argument(help="New rows, with the columns of training.")],
+    out: Annotated[Path, typer.Option(help="The CSV file to write.")] = Path("predictions.csv"),
+    coverage: Annotated[float, typer.Option(help="Probability that an interval should hold.")] = 0.9,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file to write, if it is there.")] = False,
+) -> None:
+    """Predict new rows: a CSV file with mean, standard deviation and interval, or class probabilities.
+
+    The uncertainty comes in two parts: epistemic, which more data would lessen, and aleatoric, the noise.
+
+    Example: anchorwalk predict runs/houses new.csv --out predictions.csv --coverage 0.8
+    """
+    console = Console()
+    with shown(console):
+        _check_libraries()
+        from anchorwalk import files
+        from anchorwalk.app import tables
+
+        checks.within("--coverage", coverage, 0, 1, open_above=True)
+        if out.exists() and data.exists() and out.samefile(data):
+            checks.reject("--out", f"{str(out)!r}, the file of the rows", "another file", "Choose another name.")
+        if out.exists() and not overwrite:
+            remedy = "Choose another name by --out, or pass --overwrite."
+            checks.reject("--out", f"{str(out)!r}, which is there", "a new file", remedy)
+        model = tables.load(run)
+        found, notes = model.predict(tables.read(data), coverage)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        files.write(out, found.to_csv(index_label="row").encode())
+    _show_notes(console, notes)
+    console.print(f"Written: {out}, {len(found):,} rows: {', '.join(found.columns)}", markup=False, soft_wrap=True)
+
+
+def report(
+    run: Run,
+    data: Annotated[Path | None, typer.Option(help="Rows to predict and, with the target, to score.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the page; by default RUN/report.")] = None,
+) -> None:
+    """Make one HTML page of a run: losses, calibration, uncertainty, the least certain rows, and what to change.
+
+    Example: anchorwalk report runs/houses --data test.csv
+    """
+    console = Console()
+    with shown(console):
+        _check_libraries()
+        from anchorwalk.app import tables
+
+        model = tables.load(run)
+        table = None if data is None else tables.read(data)
+        page = model.report(table, out or run / "report", run.resolve().name).page
+    console.print(f"Written: {page}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _check_libraries() -> None:
+    missing = [name for name in WANTED if find_spec(name) is None]
+    if missing:
+        raise InvalidInput(f"this command needs {', '.join(missing)}: pip install 'anchorwalk[cli]'")
+
+
+def _show_notes(console: Console, notes: Any) -> None:
+    for note in notes:
+        console.print(f"  {note}", markup=False, highlight=False, style="dim", soft_wrap=True)
+
+
+def _summary(model: Any) -> Table:
+    plan, posterior = model.estimator.plan_, model.estimator.posterior_
+    table = Table(show_header=False, title="The ensemble", title_justify="left")
+    seconds = sum(float(info.seconds) for info in posterior.infos)
+    rows = {
+        "predicts": model.target + ("" if model.classes is None else f", {len(model.classes)} classes"),
+        "features": f"{len(model.encoding.names)}",
+        "members": f"{len(posterior)} in {plan.chains} chains"
+        + (f", {posterior.diverged} diverged" if posterior.diverged else ""),
+        "epochs": f"{plan.epochs:,}",
+        "training": f"{seconds:.1f} seconds of all chains",
+    }
+    for name, value in rows.items():
+        table.add_row(name, value)
+    return table

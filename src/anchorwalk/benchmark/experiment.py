@@ -1,0 +1,175 @@
+"""Runs of a method on a task, scored and recorded one by one."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from anchorwalk import checks
+from anchorwalk.benchmark import records
+from anchorwalk.benchmark.methods import METHODS, Method
+from anchorwalk.benchmark.scores import Scored, score
+from anchorwalk.benchmark.tasks import TASKS, Case, Variant
+from anchorwalk.posterior.posterior import Posterior
+from anchorwalk.run.store import fingerprint
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to run: R runs of a method on a case at a budget.
+
+    Args:
+        method: A name of METHODS.
+        budget: Epochs.
+        runs: How many.
+        seed: Run r has the key fold_in(key(seed), r).
+        protocol: "argmin" or "authors".
+        results: Folder of the records.
+        save_predictions: Whether the predictions are kept beside each record.
+        members: Folder in which runs by themselves keep their members until they are recorded.
+        keep_members: Whether the members stay there after that.
+        command: The command that asked for it, for the record.
+    """
+
+    method: str
+    budget: int
+    runs: int
+    seed: int = 0
+    protocol: str = "argmin"
+    results: Path = Path("results")
+    save_predictions: bool = False
+    members: Path = Path("runs/benchmark")
+    keep_members: bool = False
+    command: str = ""
+
+
+def open_case(task: str, variant: Variant, protocol: str = "argmin") -> Case:
+    """The case of a task by name.
+
+    Raises:
+        InvalidInput: An unknown name, or options that do not fit it.
+    """
+    checks.choice("task", task, tuple(TASKS))
+    return TASKS[task].case(variant, protocol)
+
+
+class Outcome(NamedTuple):
+    """What a request came to.
+
+    Attributes:
+        made: Runs that were made now.
+        there: Runs that had been made before.
+        complete: False where Ctrl-C ended it before.
+    """
+
+    made: int
+    there: int
+    complete: bool
+
+
+def run(
+    case: Case,
+    request: Request,
+    done: Callable[[str, dict[str, Any]], None] = lambda name, record: None,
+    quiet: bool = False,
+) -> Outcome:
+    """Make the runs that are not recorded yet.
+
+    Args:
+        case: What to fit.
+        request: How often, and with what.
+        done: Called with the name and the record of each run when it is recorded.
+        quiet: No progress bars.
+
+    Returns:
+        How many runs were made.
+
+    Raises:
+        InvalidInput: An unknown method, a budget without a plan, counts out of range, or records of the same name that
+            were made with other settings or scored against another reference.
+    """
+    checks.choice("method", request.method, tuple(METHODS))
+    checks.count("runs", request.runs)
+    checks.count("seed", request.seed, least=0)
+    method = METHODS[request.method]
+    about = _about(case, request, method)  # refuses a budget without a plan before anything is written
+    try:
+        request.results.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        checks.reject(
+            "results", f"{str(request.results)!r} ({error.strerror})", "a folder to write to", "Choose another."
+        )
+    names = {r: _name(case, request, r) for r in range(request.runs)}
+    records.check_same(request.results, names.values(), about)
+    missing = [r for r, name in names.items() if not records.there(request.results, name, request.save_predictions)]
+    there, made = len(names) - len(missing), 0
+    together = method.together(case, request.budget)
+    root = jax.random.key(request.seed)
+    for start in range(0, len(missing), together):
+        block = missing[start : start + together]
+        keys = [jax.random.fold_in(root, r) for r in block]
+        folder = request.members / names[block[0]] if together == 1 else None
+        for r, posterior in zip(block, method.run(keys, case, request.budget, folder, quiet), strict=True):
+            if not posterior.complete:  # Ctrl-C: what a run by itself has trained is in its folder, to go on with
+                return Outcome(made, there, complete=False)
+            scored = score(case, posterior)
+            record = {**about, **_made(r, posterior, len(block), scored)}
+            predictions = scored.predictions if request.save_predictions else None
+            # Again, as another process may have written some in the meantime.
+            records.check_same(request.results, names.values(), about)
+            records.write(request.results, names[r], record, predictions)
+            made += 1
+            done(names[r], record)
+            if folder is not None and not request.keep_members:
+                shutil.rmtree(folder, ignore_errors=True)
+    return Outcome(made, there, complete=True)
+
+
+def _name(case: Case, request: Request, r: int) -> str:
+    return records.name_of(case.label, request.method, request.budget, request.protocol, request.seed, r)
+
+
+def _made(r: int, posterior: Posterior, side_by_side: int, scored: Scored) -> dict[str, Any]:
+    """What is a run's own in its record."""
+    return {
+        "run": r,
+        "members": len(posterior),
+        "diverged": posterior.diverged,
+        "seconds": round(float(np.sum([info.seconds for info in posterior.infos])), 3),
+        "side_by_side": side_by_side,
+        "scores": records.rounded(scored.scores),
+    }
+
+
+def _about(case: Case, request: Request, method: Method) -> dict[str, Any]:
+    """What the records of a request share."""
+    reference = case.reference
+    return {
+        "kind": "benchmark",
+        "task": case.task,
+        "variant": case.variant.chosen,
+        "method": request.method,
+        "budget": request.budget,
+        "protocol": request.protocol,
+        "seed": request.seed,
+        "command": request.command,
+        **method.settings(case, request.budget),
+        "prior_variance": case.settings.prior_variance,
+        "train_rows": case.problem.n,
+        "test_rows": len(case.y_test),
+        "data_hash": fingerprint.of_tree((case.problem.data, case.x_test, case.y_test)),
+        "reference": None
+        if reference is None
+        else {
+            "source": reference.source,
+            "rows": reference.rows,
+            "hash": fingerprint.of_tree(reference.values),
+            "floor": reference.floor,
+        },
+        "notes": list(case.notes),
+        **records.surroundings(),
+    }

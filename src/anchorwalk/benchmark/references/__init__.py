@@ -1,0 +1,8 @@
+"""Reference posteriors: published ones, ours, and Hamiltonian Monte Carlo on the same `Problem` to make one.
+
+`anchorwalk.benchmark.references.hmc` needs blackjax (extra `reference`); what reads references does not.
+"""
+
+from anchorwalk.benchmark.references.references import Reference, distances, packaged, published
+
+__all__ = ["Reference", "distances", "packaged", "published"]

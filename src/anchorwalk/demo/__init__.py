@@ -1,6 +1,0 @@
-"""The main job: anchored against sequential anchored ensembles on the energy data."""
-
-from anchorwalk.demo.energy import BUDGET, GAP, Result, Score, run
-from anchorwalk.demo.figure import draw
-
-__all__ = ["BUDGET", "GAP", "Result", "Score", "draw", "run"]

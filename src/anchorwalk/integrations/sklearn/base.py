@@ -1,0 +1,229 @@
+"""What both estimators share: parameters, fitting, members, storage."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import jax
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from anchorwalk import checks
+from anchorwalk.integrations.sklearn import planning, saving
+from anchorwalk.integrations.sklearn.networks import Maker
+from anchorwalk.likelihoods import Likelihood
+from anchorwalk.methods.deep_ensemble import AtMean
+from anchorwalk.networks import Network
+from anchorwalk.plan.plan import Plan
+from anchorwalk.posterior.posterior import Posterior
+from anchorwalk.posterior.prediction import Prediction
+from anchorwalk.prior import Prior
+from anchorwalk.problem import Problem
+from anchorwalk.run.callbacks import Progress
+from anchorwalk.run.sample import sample
+from anchorwalk.run.store import DiskStore, MemoryStore
+from anchorwalk.types import HostArray
+from anchorwalk.walks import GuidedWalk
+
+STEP_SIZE = 0.2
+"""Step of the anchors' walk between members, in prior standard deviations."""
+FEW, CALL, CALL_FEW = 1024, 1024, 64
+"""Up to FEW rows are predicted CALL_FEW at a time, more of them CALL at a time.
+
+Calls of one size, filled up with other rows, let one program serve and let a row's prediction depend on no other row.
+"""
+
+
+class Scaling:
+    """An affine map to mean 0 and standard deviation 1 on the training rows; what is constant is only moved."""
+
+    def __init__(self, mean: HostArray, scale: HostArray) -> None:
+        self.mean, self.scale = mean, scale
+
+    @classmethod
+    def of(cls, values: HostArray, weights: HostArray) -> Self:
+        """The scaling of weighted rows."""
+        mean = np.average(values, axis=0, weights=weights)
+        scale = np.sqrt(np.average((values - mean) ** 2, axis=0, weights=weights))
+        small = scale <= 10 * np.finfo(np.float64).eps * np.abs(values).max(axis=0, initial=0)
+        return cls(np.asarray(mean), np.asarray(np.where(small, 1.0, scale)))
+
+    def __call__(self, values: HostArray) -> HostArray:
+        """Values as the network sees them."""
+        return np.asarray((values - self.mean) / self.scale, np.float32)
+
+    def back(self, values: HostArray) -> HostArray:
+        """What the network sees, in its own units."""
+        return np.asarray(values * self.scale + self.mean)
+
+
+class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Parameters and machinery of both estimators; see `SAERegressor` and `SAEClassifier`."""
+
+    plan_: Plan
+    posterior_: Posterior
+    scaling_: Scaling
+    _store: MemoryStore | DiskStore
+    _frozen: bool
+    _seed: int
+
+    def __init__(
+        self,
+        method: str = "sae",
+        *,
+        hidden: tuple[int, ...] = (50,),
+        network: Network | Maker | None = None,
+        budget: int = 1000,
+        seconds: float | None = None,
+        chains: int | None = None,
+        batch_size: int | str = "auto",
+        learning_rate: float | None = None,
+        step_size: float = STEP_SIZE,
+        prior: Prior | float | None = None,
+        warm_start: bool = False,
+        store: str | None = None,
+        random_state: Any = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self.method = method
+        self.hidden = hidden
+        self.network = network
+        self.budget = budget
+        self.seconds = seconds
+        self.chains = chains
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.step_size = step_size
+        self.prior = prior
+        self.warm_start = warm_start
+        self.store = store
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # What the two estimators differ in.
+
+    def _targets(self, y: Any, weights: HostArray) -> HostArray:
+        """Targets as the likelihood takes them."""
+        raise NotImplementedError
+
+    def _likelihood(self) -> Likelihood:
+        raise NotImplementedError
+
+    def _network(self) -> Network:
+        raise NotImplementedError
+
+    def _prior(self) -> Prior:
+        raise NotImplementedError
+
+    def _perturbs(self) -> bool:
+        """Whether members' targets are moved by draws of the noise."""
+        return False
+
+    # Fitting.
+
+    def _fit(self, x: Any, y: Any, sample_weight: Any, **checked: Any) -> Self:
+        x, y = validate_data(self, x, y, dtype=np.float64, **checked)
+        weights = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
+        if not weights.any():
+            checks.reject("sample_weight", "only zeros", "a weight above zero", "Leave sample_weight out.")
+        going_on = self.warm_start and hasattr(self, "plan_")
+        if going_on and self._frozen:
+            remedy = "Go on from save() and load(), or set warm_start=False."
+            checks.reject("fit with warm_start", "an estimator unpickled without its chains", "its chains", remedy)
+        if not going_on:
+            self.scaling_ = Scaling.of(x, weights)
+            self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+            self._store = MemoryStore() if self.store is None else DiskStore(self.store)
+            self._frozen = False
+        rows = planning.padded(planning.Rows(self.scaling_(x), self._targets(y, weights), weights.astype(np.float32)))
+        network = self._network()
+        problem = Problem(
+            network.init, network.apply, self._likelihood(), self._prior(), data=(rows.x, rows.y), weights=rows.weights
+        )
+        if going_on:
+            plan = planning.grown(self.plan_, self.method, self.budget)
+        else:
+            size = planning.batch_rows(self.batch_size, len(rows.y))
+            own = self.network is not None
+            plan = planning.default_plan(self.method, self.budget, self.chains, size, self.learning_rate, own)
+        self._sample(problem, plan)
+        return self
+
+    def _sample(self, problem: Problem, plan: Plan) -> None:
+        walk = GuidedWalk(step_size=self.step_size) if self.method != "deep_ensemble" else AtMean()
+        key = jax.random.key(self._seed)
+
+        def run(plan: Plan) -> Posterior:
+            listeners = [Progress(type(self).__name__)] if self.verbose else []
+            found = sample(key, problem, plan, walk, "auto", self._store, listeners, self._perturbs())
+            self.plan_ = plan
+            return found
+
+        if self.seconds is None:
+            self.posterior_ = run(plan)
+        else:
+            self.posterior_ = planning.until(self.seconds, plan, self.method, run)
+        self.n_iter_ = self.plan_.epochs
+
+    # Prediction.
+
+    def _predicted(self, x: Any) -> tuple[Prediction, int]:
+        """The prediction of the rows and a few more, and the number of rows."""
+        check_is_fitted(self)
+        x = self.scaling_(validate_data(self, x, dtype=np.float64, reset=False))
+        size = CALL_FEW if len(x) <= FEW else CALL
+        more = np.repeat(x[-1:], -len(x) % size, axis=0)
+        return self.posterior_.predict(np.concatenate([x, more]), batch_size=size), len(x)
+
+    def _draws(self, x: Any, n_samples: int, random_state: Any) -> HostArray:
+        """Draws, shape (n_samples, rows, ...)."""
+        prediction, rows = self._predicted(x)
+        seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+        return prediction.draws(jax.random.key(seed), checks.count("n_samples", n_samples))[:, :rows]
+
+    # Storage.
+
+    def save(self, folder: str | Path) -> None:
+        """Write the fitted estimator and its members: files of numbers and JSON, nothing that is code.
+
+        Args:
+            folder: A new folder, or the one of `store=`.
+        """
+        check_is_fitted(self)
+        saving.save(self, Path(folder))
+
+    @classmethod
+    def load(cls, folder: str | Path, network: Network | Maker | None = None) -> Self:
+        """A saved estimator; members stay on disk and are read as they are needed.
+
+        Args:
+            folder: Where `save` wrote it.
+            network: For an estimator with `network=`: the same network. Code is not stored.
+        """
+        found: Self = saving.load(cls, Path(folder), network)
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        if "posterior_" in state:  # it holds functions; members go along, wherever they are
+            posterior = state.pop("posterior_")
+            if not isinstance(self._store, MemoryStore):
+                state["_store"], state["_frozen"] = saving.in_memory(posterior), True
+            state["_infos"] = posterior.infos
+            state["_settings"] = dict(posterior.settings), posterior.complete
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "_infos" in state:
+            infos, (settings, complete) = self.__dict__.pop("_infos"), self.__dict__.pop("_settings")
+            self.posterior_ = Posterior(
+                self._store, self._network().apply, self._likelihood(), infos, settings, complete
+            )
+
+    def _as_prior(self, default: Prior) -> Prior:
+        if self.prior is None:
+            return default
+        return self.prior if isinstance(self.prior, Prior) else replace(default, scale=float(self.prior))

@@ -1,0 +1,112 @@
+"""Classification."""
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+
+from anchorwalk import checks
+from anchorwalk.integrations.sklearn import networks
+from anchorwalk.integrations.sklearn.base import Ensemble
+from anchorwalk.likelihoods import Categorical
+from anchorwalk.networks import Network
+from anchorwalk.posterior.prediction import Prediction
+from anchorwalk.prior import Prior
+from anchorwalk.types import HostArray
+
+
+def normalised(prediction: Prediction, rows: int) -> HostArray:
+    """Averaged probabilities of the first rows, which sum to one to the last digit."""
+    averaged = prediction.probabilities[:rows]
+    return np.asarray(averaged / averaged.sum(axis=1, keepdims=True))
+
+
+class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
+    """Class probabilities from an ensemble of networks that approximates the Bayesian posterior.
+
+    Args:
+        method: "sae", a sequential anchored ensemble; "ae", an anchored ensemble; or "deep_ensemble".
+        hidden: Units of each hidden layer.
+        network: Instead of a multilayer perceptron: a network (init, apply) that gives a logit for each class, or
+            a function (inputs, classes) that makes one.
+        budget: Epochs over all chains, the cost of the ensemble: an epoch is one network's pass over the data.
+        seconds: Instead of the budget's number of members: about so many seconds of training. `budget` then still
+            decides how long each training is, and the first trainings are done in any case.
+        chains: Independent chains ("sae", 4 by default), or members (the other methods, 10 by default).
+        batch_size: Rows in a minibatch, clipped to the data; "auto" makes eight or more in an epoch, of 128 at most.
+        learning_rate: Of Adam at the start of a first training; 0.01, and 0.001 with `network`.
+        step_size: Of the anchors' walk from member to member, in prior standard deviations.
+        prior: An `anchorwalk.Prior`, or a number for one scale for all parameters. By default kernels have a scale of
+            2 / sqrt(fan-in) and biases one.
+        warm_start: Whether `fit` with a larger `budget`, on the same data, adds to the members that are there.
+        store: A folder in which each member is safe as soon as it is trained; the same fit goes on there after a kill.
+        random_state: A seed, or a random state; all randomness comes from it.
+        verbose: Whether to show a progress bar.
+
+    Attributes:
+        posterior_: The `anchorwalk.Posterior`: members, losses, predictions, diagnostics.
+        plan_: The `anchorwalk.Plan` that was run.
+        classes_: The classes, in the order of the probabilities.
+        n_iter_: Epochs spent.
+        n_features_in_: Number of features.
+        feature_names_in_: Their names, where X had them.
+
+    Example:
+        >>> import numpy as np
+        >>> from anchorwalk.integrations.sklearn import SAEClassifier
+        >>> x = np.linspace(-1, 1, 40)[:, None]
+        >>> model = SAEClassifier(budget=80, random_state=0).fit(x, np.where(x[:, 0] > 0, "yes", "no"))
+        >>> model.predict([[-1.0], [1.0]]).tolist()
+        ['no', 'yes']
+    """
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803  # scikit-learn's name
+        """Train the ensemble.
+
+        Args:
+            X: Features, shape (rows, features).
+            y: Classes, shape (rows,).
+            sample_weight: A weight of each row that multiplies its log-likelihood.
+        """
+        return self._fit(X, y, sample_weight)
+
+    def predict_proba(self, X: Any) -> HostArray:  # noqa: N803
+        """Averaged probability of each class, shape (rows, classes)."""
+        return normalised(*self._predicted(X))
+
+    def predict_log_proba(self, X: Any) -> HostArray:  # noqa: N803
+        """Logarithms of `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def predict(self, X: Any) -> HostArray:  # noqa: N803
+        """The most probable class of each row."""
+        best = self.predict_proba(X).argmax(axis=1)
+        found: HostArray = self.classes_[best]
+        return found
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> HostArray:  # noqa: N803
+        """Classes drawn from the predictive distribution, shape (rows, n_samples)."""
+        drawn = self._draws(X, n_samples, random_state)
+        found: HostArray = self.classes_[drawn.T]
+        return found
+
+    def _targets(self, y: Any, weights: HostArray) -> HostArray:
+        check_classification_targets(y)
+        classes, numbers = np.unique(y, return_inverse=True)
+        present = classes[np.unique(numbers[weights > 0])]
+        if len(present) < 2:
+            given = f"one class alone, {present[0]!r}" + (", with a weight above zero" if len(classes) > 1 else "")
+            checks.reject("y", given, "two classes or more", "There is nothing to tell apart.")
+        self.classes_ = classes
+        return numbers.astype(np.int32)
+
+    def _likelihood(self) -> Categorical:
+        return Categorical()
+
+    def _network(self) -> Network:
+        return networks.made(self.network, self.hidden, self.n_features_in_, len(self.classes_))
+
+    def _prior(self) -> Prior:
+        return self._as_prior(networks.default_prior(networks.CLASS_GAIN, noise=False))

@@ -1,0 +1,107 @@
+"""Defaults that a person need not touch: batches, trainings and a plan from a budget."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anchorwalk import checks
+from anchorwalk.optimizers import Adam, Training
+from anchorwalk.plan.plan import Plan
+
+METHODS = ("sae", "ae", "deep_ensemble")
+CHAINS = 4
+"""Chains of a sequential ensemble."""
+FIRST_SHARE = 0.8
+"""Share of the budget for the first trainings of a sequential ensemble: later members start from what they find."""
+LATER = 50
+"""A later training has so many times fewer epochs than the budget of its chain."""
+MEMBERS = 10
+"""Members of an ensemble without walks."""
+FEW = 256
+"""Rows up to which data are filled up to a power of two."""
+MOST_ROWS = 128
+BATCHES = 8
+"""Batches in an epoch, at least, where there are as many rows."""
+RATE, LATER_RATE, OWN_RATE = 1e-2, 3e-3, 1e-3
+END = 0.01
+"""The last rate of a training, as a share of its first."""
+
+
+class Rows(NamedTuple):
+    """Arrays with a leading axis of rows, and the weight of each row."""
+
+    x: Any
+    y: Any
+    weights: Any
+
+
+def padded(rows: Rows) -> Rows:
+    """The rows and a few more of weight zero, so that data sets of nearly equal size share compiled programs.
+
+    Up to 256 rows become a power of two, more of them are rounded up by a sixteenth at the most. A row without weight
+    changes no loss.
+    """
+    n = len(rows.y)
+    more = max(8, 1 << (n - 1).bit_length()) - n if n <= FEW else -n % (1 << (n.bit_length() - 5))
+
+    def longer(array: Any) -> Any:
+        return np.concatenate([array, np.repeat(array[:1], more, axis=0)])
+
+    weights = np.concatenate([rows.weights, np.zeros(more, rows.weights.dtype)])
+    return Rows(longer(rows.x), longer(rows.y), weights)
+
+
+def batch_rows(given: Any, n: int) -> int:
+    """Rows in a minibatch: as given, clipped to the data, or so many that an epoch has at least eight."""
+    if given == "auto":
+        return int(np.clip(n // BATCHES, min(8, n), MOST_ROWS))
+    return min(checks.count("batch_size", given), n)
+
+
+def default_plan(method: str, budget: int, chains: int | None, batch_size: int, rate: float | None, own: bool) -> Plan:
+    """A plan for a budget of epochs over all chains."""
+    checks.choice("method", method, METHODS)
+    budget = checks.count("budget", budget)
+    rate = None if rate is None else checks.positive("learning_rate", rate)
+    rates = (OWN_RATE, OWN_RATE) if own else (RATE, LATER_RATE)
+    first_rate, later_rate = rates if rate is None else (rate, rate * rates[1] / rates[0])
+
+    def training(rate: float, epochs: int) -> Training:
+        return Training(Adam(rate, end_rate=rate * END), epochs, batch_size)
+
+    if method != "sae":
+        members = min(MEMBERS if chains is None else checks.count("chains", chains), budget)
+        return Plan(members, 1, training(first_rate, budget // members))
+    chains = min(CHAINS if chains is None else checks.count("chains", chains), budget)
+    first = training(first_rate, max(1, round(FIRST_SHARE * budget / chains)))
+    then = training(later_rate, max(1, round(budget / chains / LATER)))
+    return Plan.from_budget(budget, chains, first, then)
+
+
+def grown(plan: Plan, method: str, budget: int) -> Plan:
+    """The same trainings, as many as a larger budget holds; never fewer than there are."""
+    more = Plan.from_budget(max(budget, plan.epochs), plan.chains if method == "sae" else None, plan.first, plan.then)
+    return replace(plan, chains=max(plan.chains, more.chains), members=max(plan.members, more.members))
+
+
+def until(seconds: float, plan: Plan, method: str, run: Callable[[Plan], Any]) -> Any:
+    """Run a plan's first trainings, whatever they take, and then more of it until about so many seconds are over."""
+    checks.positive("seconds", seconds)
+    began = time.perf_counter()
+    more = 1 if method == "sae" else plan.chains
+    plan = replace(plan, members=1)
+    found = run(plan)
+    if time.perf_counter() - began >= seconds:
+        return found
+    while more:
+        before = time.perf_counter()
+        walks = method == "sae"
+        plan = replace(plan, chains=plan.chains + more * (not walks), members=plan.members + more * walks)
+        found = run(plan)
+        now = time.perf_counter()
+        fitting = int((seconds - (now - began)) * more / (now - before))
+        more = max(0, min(fitting, 2 * more))  # the first time is long, by compilation: believe it in small steps
+    return found

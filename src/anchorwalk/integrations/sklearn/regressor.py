@@ -1,0 +1,161 @@
+"""Regression."""
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import MultiOutputMixin, RegressorMixin
+
+from anchorwalk import checks
+from anchorwalk.integrations.sklearn import networks
+from anchorwalk.integrations.sklearn.base import STEP_SIZE, Ensemble, Scaling
+from anchorwalk.integrations.sklearn.networks import Maker
+from anchorwalk.likelihoods import HeteroscedasticNormal, Likelihood, Normal
+from anchorwalk.networks import Network
+from anchorwalk.prior import Prior
+from anchorwalk.types import HostArray
+
+NOISES = ("constant", "varying")
+
+
+class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[misc]
+    """Predictions with uncertainty from an ensemble of networks that approximates the Bayesian posterior.
+
+    Args:
+        method: "sae", a sequential anchored ensemble; "ae", an anchored ensemble; or "deep_ensemble".
+        noise: What is known of the targets' noise: "constant", one standard deviation that is learned;
+            "varying", one that depends on the features; or a number, its standard deviation.
+        perturb_targets: Whether anchored members' targets are moved by draws of the noise. Without it, as in the
+            paper, members agree too much where the data are many, and take for signal what is noise.
+        hidden: Units of each hidden layer.
+        network: Instead of a multilayer perceptron: a network (init, apply), or a function (inputs, outputs) that makes
+            one. It has one output for each target, with `noise="varying"` two.
+        budget: Epochs over all chains, the cost of the ensemble: an epoch is one network's pass over the data.
+        seconds: Instead of the budget's number of members: about so many seconds of training. `budget` then still
+            decides how long each training is, and the first trainings are done in any case.
+        chains: Independent chains ("sae", 4 by default), or members (the other methods, 10 by default).
+        batch_size: Rows in a minibatch, clipped to the data; "auto" makes eight or more in an epoch, of 128 at most.
+        learning_rate: Of Adam at the start of a first training; 0.01, and 0.001 with `network`.
+        step_size: Of the anchors' walk from member to member, in prior standard deviations.
+        prior: An `anchorwalk.Prior`, or a number for one scale for all parameters. By default kernels have a scale of
+            1 / sqrt(fan-in) and biases one.
+        warm_start: Whether `fit` with a larger `budget`, on the same data, adds to the members that are there.
+        store: A folder in which each member is safe as soon as it is trained; the same fit goes on there after a kill.
+        random_state: A seed, or a random state; all randomness comes from it.
+        verbose: Whether to show a progress bar.
+
+    Attributes:
+        posterior_: The `anchorwalk.Posterior`: members, losses, predictions, diagnostics. Its targets are standardised.
+        plan_: The `anchorwalk.Plan` that was run.
+        n_iter_: Epochs spent.
+        n_features_in_: Number of features.
+        feature_names_in_: Their names, where X had them.
+
+    Example:
+        >>> import numpy as np
+        >>> from anchorwalk.integrations.sklearn import SAERegressor
+        >>> x = np.linspace(-1, 1, 40)[:, None]
+        >>> model = SAERegressor(budget=80, random_state=0).fit(x, 3 * x[:, 0])
+        >>> mean, std = model.predict([[0.5], [50.0]], return_std=True)
+        >>> bool(std[0] < std[1])
+        True
+    """
+
+    def __init__(
+        self,
+        method: str = "sae",
+        *,
+        noise: str | float = "constant",
+        perturb_targets: bool = True,
+        hidden: tuple[int, ...] = (50,),
+        network: Network | Maker | None = None,
+        budget: int = 1000,
+        seconds: float | None = None,
+        chains: int | None = None,
+        batch_size: int | str = "auto",
+        learning_rate: float | None = None,
+        step_size: float = STEP_SIZE,
+        prior: Prior | float | None = None,
+        warm_start: bool = False,
+        store: str | None = None,
+        random_state: Any = None,
+        verbose: bool | int = False,
+    ) -> None:
+        super().__init__(
+            method,
+            hidden=hidden,
+            network=network,
+            budget=budget,
+            seconds=seconds,
+            chains=chains,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            step_size=step_size,
+            prior=prior,
+            warm_start=warm_start,
+            store=store,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.noise = noise
+        self.perturb_targets = perturb_targets
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803  # scikit-learn's name
+        """Train the ensemble.
+
+        Args:
+            X: Features, shape (rows, features).
+            y: Targets, shape (rows,) or (rows, targets).
+            sample_weight: A weight of each row that multiplies its log-likelihood.
+        """
+        if isinstance(self.noise, str):
+            checks.choice("noise", self.noise, NOISES)
+        else:
+            checks.positive("noise", self.noise)
+        return self._fit(X, y, sample_weight, multi_output=True, y_numeric=True)
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:  # noqa: N803
+        """The predictive mean, and with `return_std` the predictive standard deviation, noise included."""
+        prediction, rows = self._predicted(X)
+        mean = self.target_scaling_.back(prediction.mean[:rows])
+        return (mean, prediction.std[:rows] * self.target_scaling_.scale) if return_std else mean
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[HostArray, HostArray]:  # noqa: N803
+        """The central interval that holds `coverage` of the predictive distribution: its two ends."""
+        prediction, rows = self._predicted(X)
+        low, high = (self.target_scaling_.back(end[:rows]) for end in prediction.interval(coverage))
+        return low, high
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> HostArray:  # noqa: N803
+        """Targets drawn from the predictive distribution, shape (rows, n_samples) or (rows, targets, n_samples)."""
+        drawn = self.target_scaling_.back(self._draws(X, n_samples, random_state))
+        return np.moveaxis(drawn, 0, -1)
+
+    def _targets(self, y: Any, weights: HostArray) -> HostArray:
+        y = np.asarray(y, np.float64)
+        if not (self.warm_start and hasattr(self, "plan_")):
+            self.target_scaling_ = Scaling.of(y, weights)
+            self._target_shape = y.shape[1:]
+        return self.target_scaling_(y)
+
+    def _likelihood(self) -> Likelihood:
+        if isinstance(self.noise, str):
+            return HeteroscedasticNormal()
+        scale = self.noise / self.target_scaling_.scale
+        if scale.size > 1 and not np.allclose(scale, scale.flat[0]):
+            given, remedy = f"{self.noise} with targets of several scales", "Scale the targets, or leave noise out."
+            checks.reject("noise", given, "one noise that fits all standardised targets", remedy)
+        return Normal(scale=float(scale.flat[0]))
+
+    def _network(self) -> Network:
+        targets = self._target_shape
+        outputs = int(np.prod(targets)) * (2 if self.noise == "varying" else 1)
+        network = networks.made(self.network, self.hidden, self.n_features_in_, outputs)
+        if not isinstance(self.noise, str):
+            return networks.known_noise(network, targets)
+        return networks.normal(network, targets, self.noise == "constant")
+
+    def _perturbs(self) -> bool:
+        return bool(self.perturb_targets) and self.method != "deep_ensemble"
+
+    def _prior(self) -> Prior:
+        return self._as_prior(networks.default_prior(networks.GAIN, noise=self.noise == "constant"))

@@ -1,0 +1,64 @@
+"""How a member is trained; the long first training and the short later ones differ in nothing else."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import optax
+
+from anchorwalk import checks, tree
+from anchorwalk.optimizers.recipes import SGD, Adam, Bare, Lion
+
+
+@tree.node(static=("epochs", "batch_size", "keep", "evaluate"))
+@dataclass(frozen=True)
+class Training:
+    """One training: an optimiser and how long it runs.
+
+    Args:
+        optimizer: `Adam(...)`, `SGD(...)`, `Lion(...)`, or any optax optimiser. Its state is fresh for every member.
+        epochs: Passes over the data.
+        batch_size: Rows in a minibatch, at most N.
+        keep: "last" keeps the parameters after the last epoch, the argmin of Algorithms 1 and 2; "best" those
+            after the epoch with the least anchored loss on validation rows, as the authors did.
+        evaluate: Whether to compute the full-data loss and gradient norm before and after training (each costs
+            about an epoch); without it `MemberInfo` holds NaN in their place.
+
+    Raises:
+        InvalidInput: A number out of its range, or something that is no optimiser.
+
+    Example:
+        >>> import anchorwalk as aw
+        >>> aw.Training(aw.Adam(1e-3), epochs=100, batch_size=32).epochs
+        100
+    """
+
+    optimizer: Any
+    epochs: int
+    batch_size: int
+    keep: Literal["last", "best"] = "last"
+    evaluate: bool = True
+
+    def __post_init__(self) -> None:
+        if isinstance(self.optimizer, optax.GradientTransformation):
+            object.__setattr__(self, "optimizer", Bare(self.optimizer))
+        if not isinstance(self.optimizer, Adam | SGD | Lion | Bare):
+            remedy = (
+                "Pass Adam(rate), SGD(rate), Lion(rate) or an optax optimiser such as optax.adam(rate), with brackets."
+            )
+            checks.reject("Training(optimizer=)", repr(self.optimizer), "an optimiser", remedy)
+        object.__setattr__(self, "epochs", checks.count("Training(epochs=)", self.epochs))
+        object.__setattr__(self, "batch_size", checks.count("Training(batch_size=)", self.batch_size))
+        checks.choice("Training(keep=)", self.keep, ("last", "best"))
+
+    def steps(self, n: int) -> int:
+        """Optimiser steps on `n` rows: the last, smaller batch of an epoch counts."""
+        return self.epochs * -(-n // self.batch_size)
+
+    def form(self) -> dict[str, Any]:
+        """The training as JSON, to be read by people and other programs."""
+        return {
+            "optimizer": repr(self.optimizer),
+            "epochs": self.epochs,
+            "batch_size": self.batch_size,
+            "keep": self.keep,
+        }

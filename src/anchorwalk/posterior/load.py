@@ -1,0 +1,163 @@
+"""A stored run, opened again: without its training data, on any machine."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from anchorwalk import checks
+from anchorwalk.errors import DamagedWarning, InvalidInput, OtherNetworkWarning, StoreDamaged, warn
+from anchorwalk.likelihoods import Likelihood
+from anchorwalk.posterior.posterior import Posterior
+from anchorwalk.run.store import DiskStore, fingerprint, serialise
+from anchorwalk.run.store.manifest import read
+from anchorwalk.run.store.tensors import MOST_AXES
+from anchorwalk.types import Apply, Init, Params
+
+INPUTS = re.compile("bool|u?int(8|16|32|64)|float(16|32|64)|bfloat16")
+"""Types of inputs that are made from a manifest."""
+
+
+def load(
+    folder: str | PathLike[str],
+    apply: Apply,
+    init: Init | None = None,
+    likelihood: Likelihood | None = None,
+    verify: bool = True,
+) -> Posterior:
+    """The posterior of a stored run.
+
+    Members stay on disk and are read one at a time. A file that is missing or damaged is named in a warning, and its
+    members are left out. A run that is still being written to can be loaded: it gives the members so far.
+
+    Args:
+        folder: The run's folder, as it was given to `sample(store=)`.
+        apply: The network that the run was made with.
+        init: For parameters in other trees than dictionaries, lists and tuples: the network's `init`, which
+            gives back their structure (it is only traced).
+        likelihood: For a likelihood that is not one of this package.
+        verify: Whether to read all files and compare their checksums now. Without it sizes and headers are compared,
+            and a checksum when a file is read for the first time.
+
+    Returns:
+        The members, in the order (chain, member).
+
+    Raises:
+        InvalidInput: No run, a run of another version, or a network that does not fit.
+        StoreDamaged: A run without a readable manifest.
+
+    Example:
+        >>> import anchorwalk as aw, jax, jax.numpy as jnp, tempfile
+        >>> x, init, apply = jnp.linspace(-1.0, 1.0, 32), lambda key: jnp.zeros(()), lambda w, x: w * x
+        >>> problem = aw.Problem(init, apply, aw.Normal(scale=0.5), aw.Prior(scale=1.0), data=(x, 2 * x))
+        >>> plan = aw.Plan(chains=2, members=1, first=aw.Training(aw.SGD(0.5), epochs=50, batch_size=32))
+        >>> folder = tempfile.mkdtemp()
+        >>> _ = aw.sample(jax.random.key(0), problem, plan, store=folder, callbacks=[])
+        >>> aw.load(folder, apply)
+        Posterior(2 members in 2 chains)
+    """
+    path = Path(folder)
+    if not path.is_dir():
+        checks.reject("load", repr(str(folder)), "the folder of a run", "Pass what sample(store=) was given.")
+    if not callable(apply):
+        checks.reject("load(apply=)", repr(apply), "the network's function", "Pass apply, as in Problem(apply=).")
+    manifest = read(path)
+    if manifest is None:
+        checks.reject("load", f"{str(folder)!r} without run.json", "the folder of a run", "Is it another folder?")
+    try:
+        like = _params(manifest.about, init)
+        likelihood = _likelihood(manifest.about, likelihood)
+        plan, derived = manifest.about["plan"], manifest.about.get("derived")
+        planned = {int(chain): int(plan["members"]) for chain in plan["here"]}
+        whole = derived is None or bool(derived["complete"])
+        x = _inputs(manifest.about.get("inputs"))
+        versions = [stretch.get("version of jax") for stretch in manifest.surroundings]
+    except InvalidInput:
+        raise
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        raise StoreDamaged(f"{path / 'run.json'} lacks or garbles what a run needs ({error!r})") from None
+    store = DiskStore(path)
+    store.open(like, manifest, verify)
+    if store.damaged:
+        details = "; ".join(f"{name}: {reason}" for name, reason in store.damaged.items())
+        lost = sum(part.count * len(part.chains) for part in manifest.members if part.file in store.damaged)
+        warn(f"{lost} members of {path} are left out, their files are damaged: {details}", DamagedWarning)
+    if x is not None:
+        _check_network(apply, like, x, manifest.header.get("network", "") if versions[-1:] == [jax.__version__] else "")
+    if derived is None:  # members, not places: some may have been pruned
+        there = Counter(int(info.chain) for info in store.infos())  # type: ignore[arg-type]
+        whole = all(there[chain] >= count for chain, count in planned.items())
+    complete = whole and not store.damaged
+    return Posterior(store, apply, likelihood, tuple(store.infos()), manifest.header, complete)
+
+
+def _params(about: Mapping[str, Any], init: Init | None) -> Params:
+    """Shapes and dtypes of the parameters, in their tree."""
+    leaves = [_array(leaf["shape"], serialise.dtype_of(leaf["dtype"])) for leaf in about["leaves"]]
+    if init is None:
+        if about["tree"] is None:
+            expected = "init=, the network's own: its parameters are not only dictionaries, lists and tuples"
+            checks.reject("load(init=)", None, expected, "Pass init, as in Problem(init=).")
+        return serialise.structure(about["tree"], leaves)
+    like = jax.eval_shape(init, jax.random.key(0))
+    if serialise.of_leaves(like) != about["leaves"]:
+        given = f"parameters {_described(serialise.of_leaves(like))}"
+        checks.reject(
+            "load(init=)", given, f"those of the run, {_described(about['leaves'])}", "Pass the run's own init."
+        )
+    return like
+
+
+def _array(shape: Any, dtype: Any) -> Any:
+    return jax.ShapeDtypeStruct(tuple(checks.count("shape", n, least=0) for n in shape), dtype)  # type: ignore[no-untyped-call]
+
+
+def _described(leaves: list[dict[str, Any]]) -> str:
+    return ", ".join(f"{leaf['name']} {leaf['dtype']}{tuple(leaf['shape'])}" for leaf in leaves)
+
+
+def _likelihood(about: Mapping[str, Any], given: Likelihood | None) -> Likelihood:
+    stored = serialise.likelihood_from(about["likelihood"])
+    name = about["likelihood"]["name"]
+    if given is None:
+        if stored is None:
+            checks.reject("load(likelihood=)", None, f"the run's own likelihood, {name}", "Pass likelihood=.")
+        return stored
+    checks.instance("load(likelihood=)", given, Likelihood, "the likelihood of the run")
+    if type(given).__name__ != name or (stored is not None and given != stored):
+        checks.reject("load(likelihood=)", repr(given), f"the run's own, {stored or name}", "Leave it out.")
+    return given
+
+
+def _inputs(form: Any) -> Any:
+    """One row of inputs, as shapes and dtypes; None where their tree is not known, and predict will tell."""
+    if not form or form["tree"] is None:
+        return None
+    rows = []
+    for leaf in form["leaves"]:
+        if not INPUTS.fullmatch(leaf["dtype"]) or len(leaf["shape"]) > MOST_AXES:
+            raise ValueError(f"inputs of type {leaf['dtype']!r}")
+        rows.append(_array((1, *leaf["shape"]), jnp.dtype(leaf["dtype"])))
+    return serialise.structure(form["tree"], rows)
+
+
+def _check_network(apply: Apply, like: Params, x: Any, fingerprints: str) -> None:
+    """Whether `apply` takes these parameters, and computes what the run's did, as far as can be seen."""
+    try:
+        jax.eval_shape(apply, like, x)
+        found = fingerprint.of_function(apply, like, x) if fingerprints else ""
+    except Exception as error:
+        described = ", ".join(f"{leaf.dtype}{leaf.shape}" for leaf in jax.tree.leaves(x))
+        given = f"a network that fails on the run's parameters and inputs {described} ({type(error).__name__}: {error})"
+        checks.reject("load(apply=)", given, "the network that the run was made with", "Pass its apply.")
+    if not fingerprints.endswith(found):
+        warn(
+            "the network's program is not the one that the run was made with; where it computes something else, "
+            "predictions are wrong",
+            OtherNetworkWarning,
+        )

@@ -1,6 +1,0 @@
-"""A report of a run: one page to open in a browser, and its figures as files."""
-
-from anchorwalk.report.data import Data
-from anchorwalk.report.make import Paths, write
-
-__all__ = ["Data", "Paths", "write"]

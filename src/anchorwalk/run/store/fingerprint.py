@@ -1,0 +1,75 @@
+"""Names for what decides a run's results, so that a run is only gone on with by the same arguments."""
+
+import hashlib
+import re
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from anchorwalk import tree
+from anchorwalk.optimizers import Bare, Training
+from anchorwalk.problem import Problem
+
+
+def of_tree(value: Any) -> str:
+    """A fingerprint of structure, shapes, dtypes and values."""
+    leaves, structure = jax.tree.flatten(value)
+    arrays = [np.ascontiguousarray(leaf) for leaf in leaves]
+    shapes = [f"{array.dtype}{array.shape}" for array in arrays]
+    return _digest(_without_addresses(str(structure)), *shapes, *(array.tobytes() for array in arrays))
+
+
+def of_function(function: Any, *arguments: Any) -> str:
+    """A fingerprint of what a function computes on arguments of these shapes, constants included."""
+    return _digest(jax.jit(function).lower(*arguments).as_text())
+
+
+def of_settings(value: Any) -> str:
+    """A walk or a likelihood as text, with a fingerprint of its numbers, which text may abbreviate."""
+    return f"{_without_addresses(repr(value))} {of_tree(value)}"
+
+
+def of_network(problem: Problem) -> str:
+    """A fingerprint of `init` and `apply`."""
+    like = problem.params_like
+    return of_function(problem.init, jax.random.key(0)) + of_function(problem.apply, like, one_row_of(problem))
+
+
+def of_convolution(problem: Problem) -> str:
+    """How the network convolves, if it does: "native" by XLA's own convolution, else "patches or none"."""
+    traced = jax.make_jaxpr(problem.apply)(problem.params_like, one_row_of(problem))
+    return "native" if "conv_general_dilated" in str(traced) else "patches or none"
+
+
+def one_row_of(problem: Problem) -> Any:
+    """One row of inputs, as shapes and dtypes."""
+    return jax.eval_shape(lambda x: tree.lane(x, slice(1)), problem.data.x)
+
+
+def of_training(how: Training, like: Any) -> str:
+    """The training as text; an optimiser that is bare optax by what its update computes."""
+    optimizer = repr(how.optimizer)
+    if isinstance(how.optimizer, Bare):
+        bare = optax.with_extra_args_support(how.optimizer.transformation)
+        value = {"value": jnp.zeros(()), "value_fn": lambda params: jnp.zeros(())}
+        optimizer = f"optax {of_function(lambda g: bare.update(g, bare.init(g), g, grad=g, **value), like)}"
+    return f"{optimizer}, epochs={how.epochs}, batch_size={how.batch_size}, keep={how.keep!r}"
+
+
+def of_key(key: jax.Array) -> str:
+    """A key as its implementation and data."""
+    return f"{jax.random.key_impl(key)}:{np.asarray(jax.random.key_data(key)).tolist()}"
+
+
+def _digest(*parts: str | bytes) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part.encode() if isinstance(part, str) else part)
+    return digest.hexdigest()[:16]
+
+
+def _without_addresses(text: str) -> str:
+    return re.sub(r"0x[0-9a-f]+", "0x", text)

@@ -1,0 +1,303 @@
+"""What can be done with a stored run without the network that made it: look, verify, thin, merge, prune."""
+
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anchorwalk import checks, files
+from anchorwalk.errors import Status, StoreDamaged
+from anchorwalk.run.store.base import check_same
+from anchorwalk.run.store.disk import LARGE, LOCK, MERGED, MISSING, DiskStore, put
+from anchorwalk.run.store.lock import Lock
+from anchorwalk.run.store.manifest import COPY, LARGEST, NAME, Manifest, OtherFormat, Part, decode, file_name, read
+from anchorwalk.run.store.tensors import Damaged
+
+DAMAGED = ".damaged"
+"""Behind the name of a file that `prune` took out of its run."""
+
+
+class Summary(NamedTuple):
+    """A run at a glance.
+
+    Attributes:
+        folder: Where it is.
+        task: Likelihood, parameters and rows.
+        members: Members that are there.
+        planned: Members of its plan, of the chains that run here.
+        epochs: Epochs that are done.
+        epochs_planned: The same of its plan.
+        seconds_left: An estimate from the time of the members so far; None without any.
+        diverged: Members that are not finite.
+        bytes: Size of all files.
+        damaged: Files that are missing or not whole, as far as sizes and headers tell.
+    """
+
+    folder: Path
+    task: str
+    members: int
+    planned: int
+    epochs: int
+    epochs_planned: int
+    seconds_left: float | None
+    diverged: int
+    bytes: int
+    damaged: int
+
+
+def find(folder: Path) -> list[Path]:
+    """All runs in a folder and those below it, in order."""
+    return sorted({path.parent for name in (NAME, COPY) for path in folder.rglob(name) if path.is_file()})
+
+
+def summarize(folder: Path) -> Summary:
+    """A run at a glance; no more than the headers of its files are read."""
+    store = _opened(folder, verify=False)
+    about, infos = store.manifest.about, store.infos()
+    try:
+        plan, leaves = about["plan"], about["leaves"]
+        later = plan["then"]["epochs"] if plan["then"] else 0
+        chains, planned = len(plan["here"]), len(plan["here"]) * plan["members"]
+        epochs = sum(later if info.index else plan["first"]["epochs"] for info in infos)
+        epochs_planned = chains * (plan["first"]["epochs"] + (plan["members"] - 1) * later)
+        size = sum(int(np.prod(leaf["shape"], dtype=object)) for leaf in leaves)
+        task = f"{about['likelihood']['name']}, {size:,} parameters, {about['rows']:,} rows"
+    except (KeyError, TypeError, ValueError) as error:
+        raise StoreDamaged(f"{folder / NAME} lacks or garbles what a run needs ({error!r})") from None
+    spent = float(np.sum([info.seconds for info in infos]))
+    return Summary(
+        folder=folder,
+        task=task,
+        members=len(infos),
+        planned=len(infos) if about.get("derived") else planned,
+        epochs=epochs,
+        epochs_planned=epochs if about.get("derived") else epochs_planned,
+        seconds_left=spent / epochs * max(0, epochs_planned - epochs) if epochs and not about.get("derived") else None,
+        diverged=sum(1 for info in infos if info.status != Status.OK),
+        bytes=sum(part.bytes for part in (*store.manifest.members, *store.manifest.states)),
+        damaged=len(store.damaged),
+    )
+
+
+def verify(folder: Path) -> dict[str, str]:
+    """Read every file of a run and compare its checksum.
+
+    Returns:
+        Files that are not whole, and why.
+
+    Raises:
+        InvalidInput: No run, or one of another version.
+        StoreDamaged: No readable manifest.
+    """
+    store = _opened(folder, verify=True)
+    return {**_damaged_manifests(folder), **store.damaged}
+
+
+def _damaged_manifests(folder: Path) -> dict[str, str]:
+    """Which of the manifest and its copy is missing or not whole; one at least is."""
+    found = {}
+    for name in (NAME, COPY):
+        try:
+            decode((folder / name).read_bytes())
+        except FileNotFoundError:
+            found[name] = MISSING
+        except (Damaged, OtherFormat) as reason:
+            found[name] = str(reason) or "it is of another format"
+    return found
+
+
+def thin(folder: Path, out: Path, every: int) -> int:
+    """Copy every `every`-th member of each chain, the first included; members keep their numbers.
+
+    The copy can be loaded, not gone on with: it has no chain states.
+
+    Returns:
+        Number of members in the copy.
+    """
+    checks.count("thin(every=)", every)
+    store = _opened(folder, verify=True)
+    _refuse_damage(store)
+    kept: dict[int, list[int]] = {}
+    for info in store.infos():
+        if int(info.index) % every == 0:  # type: ignore[arg-type]
+            kept.setdefault(int(info.chain), []).append(int(info.index))  # type: ignore[arg-type]
+    about = store.manifest.about
+    plan, derived = about["plan"], about.get("derived")
+    complete = bool(derived["complete"]) if derived else len(store.infos()) == len(plan["here"]) * plan["members"]
+    manifest = replace(store.manifest, about={**about, "derived": {"every": every, "complete": complete}})
+    with _new(out):
+        parts = [part for chain in kept for part in _rewritten(store, out, chain, kept[chain], every)]
+        files.sync(out)
+        manifest.with_parts(parts, ()).write(out)
+    return sum(map(len, kept.values()))
+
+
+def merge(folders: Sequence[Path], out: Path) -> int:
+    """Put chains of one plan, which were run in different places, into one run, which can be gone on with.
+
+    Returns:
+        Number of members in the merged run.
+
+    Raises:
+        InvalidInput: Runs of other arguments, a chain that is in two of them, or runs that are not whole.
+    """
+    if len(folders) < 2:
+        checks.reject("merge", f"{len(folders)} run", "two or more", "Name every run that holds chains of the plan.")
+    stores = [_opened(folder, verify=True) for folder in folders]
+    merged, owner = stores[0].manifest, dict[int, Path]()
+    for folder, store in zip(folders, stores, strict=True):
+        _refuse_damage(store)
+        if store.manifest.about.get("derived"):
+            checks.reject("merge", f"{str(folder)!r}, a thinned run", "whole runs", "Merge first, then thin.")
+        check_same(merged.header, store.manifest.header, f"{str(folder)!r}, beside {str(folders[0])!r},")
+        for name in ("leaves", "stored_as", "likelihood"):
+            if merged.about.get(name) != store.manifest.about.get(name):
+                checks.reject("merge", f"runs that differ in {name!r}", "runs of one plan", "Merge runs of one plan.")
+        for chain in store.done():
+            if chain in owner:
+                given = f"chain {chain} in {str(owner[chain])!r} and in {str(folder)!r}"
+                checks.reject("merge", given, "each chain once", "Leave one of the two out.")
+            owner[chain] = folder
+        merged = _joined(merged, store.manifest)
+    with _new(out):
+        for folder, store in zip(folders, stores, strict=True):
+            for part in (*store.manifest.members, *store.manifest.states):
+                files.put(out / part.file, (folder / part.file).read_bytes())
+        files.sync(out)
+        manifests = [store.manifest for store in stores]
+        members = [part for manifest in manifests for part in manifest.members]
+        states = [part for manifest in manifests for part in manifest.states]
+        merged.with_parts(members, states).write(out)
+    return sum(part.count * len(part.chains) for part in members)
+
+
+def prune(folder: Path, states: bool = False) -> list[str]:
+    """Take damaged files out of a run, and leftovers of killed processes out of its folder.
+
+    What was damaged is kept beside the run under another name. The rest loads without a warning and, where the last
+    states of its chains are whole, goes on.
+
+    Args:
+        folder: The run.
+        states: Whether to remove the chain states too: the run is smaller and can no longer be gone on with.
+
+    Returns:
+        What was done, in words.
+    """
+    lock = Lock(folder / LOCK)
+    _manifest(folder)  # nothing is made in a folder without a run
+    lock.acquire()
+    try:
+        broken = _damaged_manifests(folder)
+        store = _opened(folder, verify=True)
+        manifest, told = store.manifest, [f"{name}: {reason}; written anew" for name, reason in broken.items()]
+        members = [part for part in manifest.members if part.file not in store.damaged]
+        kept = [part for part in manifest.states if part.file not in store.damaged and not states]
+        for name, reason in store.damaged.items():
+            lost = [part for part in manifest.members if part.file == name]
+            lost_members = sum(part.count * len(part.chains) for part in lost)
+            told.append(f"{name}: {reason}; {f'{lost_members} members' if lost else 'chain states'} left out")
+        if states and manifest.states:
+            told.append(f"chain states removed, {sum(part.bytes for part in manifest.states):,} bytes")
+        listed = {part.file for part in (*members, *kept)}
+        if store.damaged or broken:  # what is not listed may be all that is left of something
+            for path in sorted(folder.glob("*.safetensors")):
+                if path.name not in listed and not (states and path.name.startswith("state-")):
+                    path.rename(folder / (path.name + DAMAGED))
+        if told:
+            manifest.with_parts(members, kept).write(folder)
+        told.extend(f"{name}: a leftover, removed" for name in store.sweep(listed))
+        return told
+    finally:
+        lock.release()
+
+
+def _opened(folder: Path, verify: bool) -> DiskStore:
+    manifest = _manifest(folder)
+    store = DiskStore(folder)
+    try:
+        plan = manifest.about["plan"]
+        trainings = [plan["first"], *([plan["then"]] if plan["then"] else [])]
+        numbers = [plan["members"], manifest.about["rows"], *plan["here"], *(how["epochs"] for how in trainings)]
+        if not all(type(number) is int and 0 <= number < LARGEST for number in numbers):
+            raise ValueError("a plan of other numbers")
+        str(manifest.about["likelihood"]["name"]).encode()
+        store.open(None, manifest, verify, states=True)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise StoreDamaged(f"{folder / NAME} lacks or garbles what a run needs ({error!r})") from None
+    return store
+
+
+def _manifest(folder: Path) -> Manifest:
+    manifest = read(folder) if folder.is_dir() else None
+    if manifest is None:
+        checks.reject("run", repr(str(folder)), "the folder of a run, with run.json", "`anchorwalk runs` lists them.")
+    return manifest
+
+
+def _refuse_damage(store: DiskStore) -> None:
+    for name, reason in store.damaged.items():
+        raise StoreDamaged(
+            f"the file {store.folder / name} is damaged: {reason}. Bring it back from a copy, or take it out of its "
+            f"run with `anchorwalk prune {store.folder}` first."
+        )
+
+
+def _joined(one: Manifest, other: Manifest) -> Manifest:
+    """Two manifests' settings as one; the larger plan counts."""
+    plan, further = one.about["plan"], other.about["plan"]
+    larger = max(plan, further, key=lambda p: (p["members"], p["chains"]))
+    both = {
+        **larger,
+        "chains": max(plan["chains"], further["chains"]),
+        "here": sorted({*plan["here"], *further["here"]}),
+    }
+    stretches = [stretch for stretch in other.surroundings if stretch not in one.surroundings]
+    return replace(
+        one,
+        header={**other.header, **one.header},
+        about={**one.about, "plan": both},
+        surroundings=(*one.surroundings, *stretches),
+    )
+
+
+@contextmanager
+def _new(out: Path) -> Iterator[None]:
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        checks.reject("out", repr(str(out)), "a folder that is empty or not there yet", "Choose another name.")
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(out, ignore_errors=True)  # half a run would only be in the way
+        raise
+
+
+def _rewritten(store: DiskStore, out: Path, chain: int, indices: list[int], every: int) -> Iterator[Part]:
+    """Write members of one chain as files of several."""
+    rows: list[dict[str, Any]] = []
+    first = 0
+
+    def flushed() -> Part:
+        tensors = {name: np.stack([row[name] for row in rows])[:, None] for name in rows[0]}
+        count = len(rows)
+        name = file_name("members", first, chain, count)
+        rows.clear()
+        return put(out, Part(name, 0, "", (chain,), first, count, every), tensors)
+
+    for index in indices:
+        new = store.raw(chain, index)
+        size = sum(tensor.nbytes for row in rows for tensor in row.values())
+        unlike = rows and {n: t.shape for n, t in new.items()} != {n: t.shape for n, t in rows[0].items()}
+        gap = rows and index != first + len(rows) * every
+        if rows and (unlike or gap or len(rows) >= MERGED or size >= LARGE):
+            yield flushed()
+        if not rows:
+            first = index
+        rows.append(new)
+    if rows:
+        yield flushed()

@@ -1,0 +1,132 @@
+"""Trees, likelihoods and priors as JSON, so that a run can be opened without the code that made it."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import ml_dtypes
+import numpy as np
+
+from anchorwalk import tree
+from anchorwalk.likelihoods import Bernoulli, Categorical, HeteroscedasticNormal, Likelihood, Normal, Poisson
+from anchorwalk.prior import Prior
+from anchorwalk.run.store.tensors import names
+
+LIKELIHOODS: dict[str, Any] = {
+    cls.__name__: cls for cls in (Bernoulli, Categorical, HeteroscedasticNormal, Normal, Poisson)
+}
+DEEPEST = 100
+"""Levels of a tree that are read."""
+
+
+def of_leaves(like: Any) -> list[dict[str, Any]]:
+    """Name, shape and dtype of each parameter array, in the order of the tree."""
+    leaves = jax.tree.leaves(like)
+    return [
+        {"name": name, "shape": list(leaf.shape), "dtype": str(np.dtype(leaf.dtype))}
+        for name, leaf in zip(names(like, "params"), leaves, strict=True)
+    ]
+
+
+def of_structure(like: Any) -> Any:
+    """A tree of dictionaries, lists and tuples as JSON, with the numbers of its leaves; None for other trees."""
+    leaves, definition = jax.tree.flatten(like)
+    numbered = jax.tree.unflatten(definition, range(len(leaves)))
+    try:
+        return _form(numbered)
+    except TypeError:
+        return None
+
+
+def _form(value: Any) -> Any:
+    if type(value) is int:
+        return value
+    if value is None:
+        return {"none": True}
+    if type(value) in (list, tuple):
+        return {type(value).__name__: [_form(one) for one in value]}
+    if type(value) is dict and all(type(key) is str for key in value):
+        return {"dict": {key: _form(one) for key, one in value.items()}}
+    raise TypeError(type(value).__name__)
+
+
+def structure(form: Any, leaves: Sequence[Any]) -> Any:
+    """The tree of a form, with these leaves.
+
+    Raises:
+        ValueError: A form that is none, or has not each leaf once.
+    """
+    used: list[int] = []
+    result = _tree(form, leaves, used, 0)
+    if sorted(used) != list(range(len(leaves))):
+        raise ValueError("a tree that does not have each array once")
+    return result
+
+
+def _tree(form: Any, leaves: Sequence[Any], used: list[int], depth: int) -> Any:
+    if depth > DEEPEST:
+        raise ValueError("a tree that is too deep")
+    if type(form) is int and 0 <= form < len(leaves):
+        used.append(form)
+        return leaves[form]
+    if isinstance(form, dict) and len(form) == 1:
+        ((kind, inside),) = form.items()
+        if kind == "none" and inside is True:
+            return None
+        if kind in ("list", "tuple") and isinstance(inside, list):
+            parts = [_tree(one, leaves, used, depth + 1) for one in inside]
+            return parts if kind == "list" else tuple(parts)
+        if kind == "dict" and isinstance(inside, dict):
+            return {key: _tree(one, leaves, used, depth + 1) for key, one in inside.items()}
+    raise ValueError("a tree in an unknown form")
+
+
+def dtype_of(name: str) -> np.dtype[Any]:
+    """A floating-point dtype by its name.
+
+    Raises:
+        ValueError: An unknown name.
+    """
+    if name not in ("float16", "bfloat16", "float32", "float64"):
+        raise ValueError(f"the unknown dtype {name!r}")
+    return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+
+
+def of_likelihood(likelihood: Likelihood) -> dict[str, Any]:
+    """A likelihood as JSON; one that is not of this package by its name alone."""
+    name = type(likelihood).__name__
+    if LIKELIHOODS.get(name) is not type(likelihood):
+        return {"name": name, "settings": None}
+    fields = dataclasses.fields(likelihood)  # type: ignore[arg-type]
+    return {"name": name, "settings": {field.name: float(getattr(likelihood, field.name)) for field in fields}}
+
+
+def likelihood_from(form: Mapping[str, Any]) -> Likelihood | None:
+    """The likelihood of a form, or None where it was not one of this package."""
+    if form["settings"] is None:
+        return None
+    likelihood: Likelihood = LIKELIHOODS[form["name"]](**form["settings"])
+    return likelihood
+
+
+def of_prior(prior: Prior) -> dict[str, Any]:
+    """Scale and mean of each parameter array: a number, or the range of an array."""
+    return {
+        part: {name: _summary(leaf) for name, leaf in tree.named_leaves(getattr(prior, part))}
+        for part in ("scale", "mean")
+    }
+
+
+def _summary(leaf: Any) -> Any:
+    array = np.asarray(leaf, float)
+    if array.ndim == 0:
+        return array.item()
+    low, high = (array.min().item(), array.max().item()) if array.size else (None, None)
+    return {"shape": list(array.shape), "min": low, "max": high}
+
+
+def of_inputs(x: Any) -> Any:
+    """Shapes and dtypes of one row of inputs, and their tree."""
+    leaves = [{"shape": list(leaf.shape[1:]), "dtype": str(np.dtype(leaf.dtype))} for leaf in jax.tree.leaves(x)]
+    return {"tree": of_structure(x), "leaves": leaves}

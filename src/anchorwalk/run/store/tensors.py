@@ -1,0 +1,197 @@
+"""Tensors of a safetensors file, read a part at a time and never trusted.
+
+The reader of the safetensors package maps a whole file into memory and knows no bfloat16 in NumPy; this one reads just
+the bytes that are asked for, from a file that is no link, and checks what the file says of itself first.
+"""
+
+import errno
+import hashlib
+import json
+import math
+import os
+import stat
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+
+from anchorwalk import tree
+from anchorwalk.errors import StoreFailed
+from anchorwalk.types import HostArray
+
+DTYPES: dict[str, Any] = {
+    "BOOL": np.bool_,
+    "U8": np.uint8,
+    "I8": np.int8,
+    "U16": np.uint16,
+    "I16": np.int16,
+    "U32": np.uint32,
+    "I32": np.int32,
+    "U64": np.uint64,
+    "I64": np.int64,
+    "F16": np.float16,
+    "BF16": ml_dtypes.bfloat16,
+    "F32": np.float32,
+    "F64": np.float64,
+}
+"""The format's names of dtypes."""
+LONGEST_HEADER = 64 * 2**20
+CHUNK = 2**20
+MOST_AXES = 32
+NOT_PLAIN = (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EACCES, errno.ENOTDIR, errno.EPERM)
+"""Errors in opening that tell of the file, not of the machine."""
+
+
+class Damaged(Exception):
+    """A file that is not what it should be; the message says how."""
+
+
+class Tensor(NamedTuple):
+    """Where a tensor stands in its file."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    start: int
+
+
+class TensorFile:
+    """A safetensors file that is open for reading.
+
+    Args:
+        path: The file; a link, a pipe or a device is refused.
+        size: Its bytes, as its manifest has them.
+
+    Raises:
+        FileNotFoundError: No such file.
+        Damaged: Anything else that does not fit.
+    """
+
+    def __init__(self, path: Path, size: int) -> None:
+        self.path = path
+        self._descriptor = open_plain(path)
+        self._closing = weakref.finalize(self, os.close, self._descriptor)
+        try:
+            found = os.fstat(self._descriptor).st_size
+            if found != size:
+                raise Damaged(f"it has {found} bytes, not {size}")
+            self.tensors = self._header(size)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> "TensorFile":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._closing()  # once, however often it is called
+
+    def read(self, name: str, place: tuple[int, ...] = ()) -> HostArray:
+        """A tensor, or its part at `place` on the leading axes."""
+        tensor = self.tensors[name]
+        shape = tensor.shape[len(place) :]
+        part = int(np.ravel_multi_index(place, tensor.shape[: len(place)])) if place else 0
+        count = math.prod(shape)
+        content = self._bytes(tensor.start + part * count * tensor.dtype.itemsize, count * tensor.dtype.itemsize)
+        return np.frombuffer(content, tensor.dtype).reshape(shape)
+
+    def digest(self) -> str:
+        """SHA-256 of the whole file."""
+        digest, position = hashlib.sha256(), 0
+        while chunk := self._part(position, CHUNK):
+            digest.update(chunk)
+            position += len(chunk)
+        return digest.hexdigest()
+
+    def _header(self, size: int) -> dict[str, Tensor]:
+        length = int.from_bytes(self._bytes(0, 8), "little") if size >= 8 else size
+        if not 2 <= length <= min(LONGEST_HEADER, size - 8):
+            raise Damaged("it is no safetensors file")
+        try:
+            entries = json.loads(self._bytes(8, length))
+            entries.pop("__metadata__", None)
+            tensors = {str(name): _tensor(entry, 8 + length, size) for name, entry in entries.items()}
+            if sum(math.prod(one.shape) * one.dtype.itemsize for one in tensors.values()) > size - 8 - length:
+                raise ValueError("tensors that overlap")
+            return tensors
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise Damaged(f"its header cannot be read ({error})") from None
+
+    def _part(self, start: int, count: int) -> bytes:
+        try:
+            return os.pread(self._descriptor, count, start)
+        except OSError as error:
+            raise Damaged(f"it cannot be read ({error.strerror})") from None
+
+    def _bytes(self, start: int, count: int) -> bytes:
+        parts = []
+        while count > 0:
+            part = self._part(start, count)
+            if not part:
+                raise Damaged("it is cut short")
+            parts.append(part)
+            start, count = start + len(part), count - len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _tensor(entry: Any, offset: int, size: int) -> Tensor:
+    dtype = np.dtype(DTYPES[entry["dtype"]])
+    shape = tuple(entry["shape"])
+    start, end = entry["data_offsets"]
+    if not all(type(number) is int and number >= 0 for number in (*shape, start, end)):
+        raise ValueError("a shape or offset that is no number")
+    if len(shape) > MOST_AXES or any(number > size for number in shape):
+        raise ValueError("an absurd shape")
+    if end - start != math.prod(shape) * dtype.itemsize or offset + end > size:
+        raise ValueError("a tensor that does not fit into it")
+    return Tensor(dtype, shape, offset + start)
+
+
+def open_plain(path: Path) -> int:
+    """A file's descriptor for reading; what is no plain file is refused.
+
+    Raises:
+        FileNotFoundError: No such file.
+        Damaged: A link, a folder, a pipe, or a file that may not be read.
+        StoreFailed: Too many open files, and the like.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        descriptor = os.open(path, flags)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        if error.errno in NOT_PLAIN:
+            raise Damaged(f"it is no plain file that can be read ({error.strerror})") from None
+        raise StoreFailed(f"could not open {path}: {error.strerror}") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise Damaged("it is no plain file")
+    return descriptor
+
+
+def names(value: Any, prefix: str) -> list[str]:
+    """A name for each leaf of a tree, such as `params/dense/kernel`; leaves of equal paths get a number behind."""
+    result: dict[str, None] = {}
+    numbers: dict[str, int] = {}
+    for path, _ in tree.named_leaves(value):
+        name = candidate = f"{prefix}/{path}" if path else prefix
+        while candidate in result:
+            numbers[name] = numbers.get(name, 1) + 1
+            candidate = f"{name}#{numbers[name]}"
+        result[candidate] = None
+    return list(result)
+
+
+def contiguous(tensors: Mapping[str, Any]) -> dict[str, HostArray]:
+    """Host arrays in the order that safetensors writes."""
+    return {name: np.asarray(tensor, order="C") for name, tensor in tensors.items()}

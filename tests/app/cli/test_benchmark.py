@@ -1,0 +1,117 @@
+"""The commands, as a user types them."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from anchorwalk.app.cli.app import app
+from anchorwalk.benchmark import METHODS
+from anchorwalk.benchmark import losses as figure
+
+runner = CliRunner()
+
+
+def call(*arguments):
+    return runner.invoke(app, [str(argument) for argument in arguments], terminal_width=200)
+
+
+def text_of(result):
+    return " ".join(result.output.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("run", "mnist", "--method", "ae", "--budget", "200"), ("mnist", "dermamnist", "uci_gap")),
+        (("run", "uci_gap", "--method", "vi", "--budget", "200"), ("vi", "deep_ensemble", "sae")),
+        (("run", "uci_gap", "--method", "ae", "--budget", "123"), ("123", "10000")),
+        (("run", "uci_gap", "--method", "ae", "--budget", "200", "--split", "9"), ("9", "0 to 7")),
+        (("table", "--results", "nowhere"), ("nowhere", "benchmark run")),
+    ],
+)
+def test_mistakes_get_one_line_that_lists_what_is_known(arguments, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = call("benchmark", *arguments)
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
+    for word in words:
+        assert word in text_of(result)
+
+
+def test_run_and_table(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments = ("benchmark", "run", "uci_gap", "--method", "map", "--budget", "2", "--runs", "2", "--split", "5")
+    result = call(*arguments, "--results", tmp_path / "out", "--save-predictions", "--quiet")
+    assert result.exit_code == 0, result.output
+    assert "2 runs made" in text_of(result)
+    assert "floor" in text_of(result)
+    assert len(list((tmp_path / "out").glob("*.predictions.npz"))) == 2
+    assert "0 runs made, 2 were there" in text_of(call(*arguments, "--results", tmp_path / "out", "--quiet"))
+    record = json.loads(next((tmp_path / "out").glob("*.json")).read_text())
+    assert record["plan"]["epochs"] == 2
+    table = call("benchmark", "table", "--results", tmp_path / "out", "--out", tmp_path / "tables")
+    assert table.exit_code == 0, table.output
+    assert "UCI-Gap (split 5) | MAP" in (tmp_path / "tables/tables.md").read_text()
+    assert (tmp_path / "tables/tables.tex").exists()
+
+
+def test_missing_data_says_where_to_get_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("ANCHORWALK_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")  # nothing listens there
+    result = call("benchmark", "run", "dermamnist", "--method", "ae", "--budget", "200")
+    assert result.exit_code == 2
+    for word in ("dermamnist.npz", "zenodo.org", "ANCHORWALK_DATA"):
+        assert word in text_of(result)
+
+
+@pytest.mark.slow
+def test_losses_are_drawn_from_a_run_of_21_and_2_members(tmp_path, monkeypatch):
+    monkeypatch.setattr(figure, "FIRST_EPOCHS", 20)
+    result = call("benchmark", "losses", "uci_gap", "--out", tmp_path / "losses.png")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "losses.png").stat().st_size > 10_000
+
+
+def test_anchors_are_recorded(tmp_path, monkeypatch):
+    monkeypatch.setattr("anchorwalk.app.cli.benchmark.BUDGETS", (200, 500))
+    result = call("benchmark", "anchors", "--out", tmp_path / "anchors.json")
+    assert result.exit_code == 0
+    rows = json.loads((tmp_path / "anchors.json").read_text())["rows"]
+    assert len(rows) == 10
+    assert len(METHODS) == 6
+
+
+@pytest.mark.slow
+def test_workers_make_the_same_runs(tmp_path):
+    base = ("benchmark", "run", "uci_gap", "--method", "map", "--budget", "2", "--budget", "3", "--runs", "2")
+    assert call(*base, "--results", tmp_path / "one", "--quiet").exit_code == 0
+    assert call(*base, "--results", tmp_path / "two", "--workers", "2").exit_code == 0
+    names = {path.name for path in (tmp_path / "one").iterdir()}
+    assert names == {path.name for path in (tmp_path / "two").iterdir()}
+    assert len(names) == 4
+    for name in names:
+        one, two = (json.loads((tmp_path / folder / name).read_text())["scores"] for folder in ("one", "two"))
+        # Another number of threads may round otherwise; two epochs later that is still rounding.
+        assert one == pytest.approx(two, rel=1e-3)
+
+
+@pytest.mark.slow
+def test_cost_is_measured_without_data(tmp_path):
+    result = call("benchmark", "cost", "--task", "dermamnist", "--out", tmp_path / "cost.json")
+    assert result.exit_code == 0, result.output
+    (row,) = json.loads((tmp_path / "cost.json").read_text())["rows"]
+    assert row["steps_per_epoch"] == 125
+    assert row["epoch_seconds"] == pytest.approx(125 * row["step_seconds"])
+
+
+@pytest.mark.slow
+def test_reference_command(tmp_path):
+    arguments = ("reference", "uci_gap", "--split", "5", "--chains", "2", "--draws", "10", "--leapfrogs", "4")
+    result = call(*arguments, "--warmup", "1", "--folder", tmp_path / "runs", "--record", tmp_path / "record.json")
+    assert result.exit_code == 0, result.output
+    record = json.loads((tmp_path / "record.json").read_text())
+    assert record["evidence"]["chains"] == 2
+    assert record["floor"]["w1"] > 0
+    assert (tmp_path / "runs/uci_gap-split5.npz").exists()

@@ -1,0 +1,153 @@
+"""README and docs say what is so."""
+
+import importlib.util
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import anchorwalk as aw
+
+ROOT = Path(__file__).parent.parent.parent
+METHODS = ("ae", "sae", "planned")
+
+
+def test_the_readmes_python_runs():
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    assert len(blocks) == 1
+    scope = {}
+    exec(blocks[0], scope)
+    assert len(blocks[0].splitlines()) == 10
+    assert len(scope["posterior"]) == 72
+    assert scope["plan"].epochs == 990
+    prediction = scope["prediction"]
+    assert prediction.mean.shape == (64,)
+    assert all(end.shape == (64,) for end in prediction.interval(0.9))
+
+
+def test_the_readme_names_commands_that_are_there():
+    makefile = (ROOT / "Makefile").read_text()
+    targets = re.findall(r"`make ([a-z-]+)", (ROOT / "README.md").read_text() + (ROOT / "CONTRIBUTING.md").read_text())
+    targets += ["run", "test"]
+    for target in targets:
+        assert re.search(rf"^{target}:", makefile, re.M), target
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", "CONTRIBUTING.md", *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
+)
+def test_links_lead_somewhere(page):
+    path = ROOT / page
+    for link in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
+        if not link.startswith("http"):
+            assert (path.parent / link).exists(), link
+
+
+@pytest.fixture
+def script(monkeypatch):
+    """A script of docs/, as a module; scripts find each other there."""
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    return load
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_energy_page_is_made_from_the_records(script):
+    table = script("energy_table")
+    records = table.load()
+    assert len(records) == 8
+    assert (ROOT / "docs" / "energy.md").read_text() == table.render(records)
+
+
+def test_the_comparison_is_made_from_its_records(script):
+    page = script("comparison_page")
+    assert len(page.load()) == 10
+    assert (ROOT / "docs" / "comparison.md").read_text() == page.render(page.load())
+
+
+def test_the_page_on_speed_is_made_from_its_record(script):
+    assert (ROOT / "docs" / "speed.md").read_text() == script("speed_page").render()
+
+
+def test_the_table_of_rounding_is_made_from_its_record(script):
+    table = script("format_table")
+    page = (ROOT / "docs" / "format.md").read_text()
+    assert table.filled(page, table.load()) == page
+    assert len(table.load()["runs"]) == 2
+
+
+def test_readme_claims_about_the_energy_data_follow_from_the_records():
+    import json
+
+    records = [json.loads(path.read_text()) for path in ROOT.glob("results/energy-*.json")]
+    nll = [[r["scores"]["gap"]["nll"] for r in record["results"]] for record in records]
+    assert all(sae < ae for ae, sae in nll)  # "lower negative log-likelihood in every gap"
+    covered = [max(r["scores"]["gap"]["coverage"] for r in record["results"]) for record in records]
+    assert sum(c < 0.9 for c in covered) > 4  # "in most gaps the 90% intervals of neither hold 90%"
+    better = [ae["scores"]["gap"]["rmse"] > sae["scores"]["gap"]["rmse"] for ae, sae in (r["results"] for r in records)]
+    assert sum(better) <= 4  # "in RMSE and coverage there it is no better"
+    more = [
+        ae["scores"]["gap"]["coverage"] < sae["scores"]["gap"]["coverage"]
+        for ae, sae in (r["results"] for r in records)
+    ]
+    assert sum(more) <= 4
+
+
+def test_versions_agree():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert aw.__version__ == project["version"]
+    assert f"version: {project['version']}" in (ROOT / "CITATION.cff").read_text()
+    assert f"## {project['version']}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_every_extra_but_benchmarks_is_in_all():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    listed = re.fullmatch(r"anchorwalk\[(.*)\]", extras["all"][0]).group(1).split(",")
+    assert set(listed) == set(extras) - {"all", "bench"}
+
+
+def test_the_licence_of_the_data_is_named():
+    first = (ROOT / "src/anchorwalk/benchmark/datasets/energy.csv").read_text().splitlines()[0]
+    assert "CC BY 4.0" in first
+    assert "Tsanas" in first
+
+
+def test_the_benchmark_page_is_made_from_the_records(script):
+    text = (ROOT / "docs" / "benchmark.md").read_text()
+    assert text == script("benchmark_page").render()
+    assert "{{" not in text
+
+
+def test_the_records_of_the_benchmark_are_those_that_the_page_speaks_of():
+    from anchorwalk.benchmark import records
+
+    counts = {}
+    for record in records.read_all(ROOT / "results"):
+        if record["protocol"] != "argmin":
+            continue
+        cell = (record["task"], *record["variant"].values(), record["method"], record["budget"])
+        counts[cell] = counts.get(cell, 0) + 1
+        assert record["diverged"] <= 0.01 * record["members"]
+        assert record["data_hash"]
+        assert record["commit"]
+    for split, expected in ((0, 100), (1, 100), (5, 20), (6, 20)):
+        for method in METHODS:
+            for budget in (200, 500, 1000, 10_000):
+                assert counts["uci_gap", split, method, budget] == expected
+    runs = {method: [counts.get(("dermamnist", method, budget)) for budget in (200, 500, 1000)] for method in METHODS}
+    assert runs == {"ae": [10, 1, 3], "sae": [3, 1, 1], "planned": [10, None, 3]}
+
+
+def test_the_page_on_plans_is_made_from_the_records(script):
+    text = (ROOT / "docs" / "closer.md").read_text()
+    page = script("closer_page")
+    assert text == page.render()
+    readme = (ROOT / "README.md").read_text()
+    assert page.with_table(readme, page.Table(page.records.read_all(ROOT / "results"))) == readme
+    assert "{{" not in text

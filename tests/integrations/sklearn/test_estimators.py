@@ -1,0 +1,356 @@
+"""The scikit-learn door: its contract, its place in other tools, and what its numbers mean."""
+
+import pickle
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_iris, make_regression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import anchorwalk as aw
+from anchorwalk.errors import InvalidInput
+from anchorwalk.integrations.sklearn import EXPECTED_FAILED_CHECKS, SAEClassifier, SAERegressor
+
+QUICK = {"budget": 100, "random_state": 0}
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 3))
+Y = X @ [1.0, -2.0, 0.5] + 0.1 * RNG.normal(size=60)
+LABELS = np.where(Y > 0, "up", "down")
+
+
+def test_no_more_than_two_checks_are_left_out():
+    assert len(EXPECTED_FAILED_CHECKS) <= 2
+    assert all(len(reason) > 40 for reason in EXPECTED_FAILED_CHECKS.values())
+
+
+@pytest.fixture(scope="module")
+def regressor():
+    return SAERegressor(**QUICK).fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    return SAEClassifier(**QUICK).fit(X, LABELS)
+
+
+def test_predictions_of_numbers(regressor):
+    mean, std = regressor.predict(X, return_std=True)
+    low, high = regressor.predict_interval(X, coverage=0.5)
+    assert mean.shape == std.shape == low.shape == high.shape == (60,)
+    np.testing.assert_array_equal(mean, regressor.predict(X))
+    assert regressor.score(X, Y) > 0.9
+    assert np.all(low < high)
+    assert np.all(std > 0)
+    # Draws have the moments that are claimed: five standard errors of 2000 draws.
+    drawn = regressor.sample_y(X[:4], n_samples=2000, random_state=1)
+    assert drawn.shape == (4, 2000)
+    assert np.all(np.abs(drawn.mean(axis=1) - mean[:4]) < 5 * std[:4] / np.sqrt(2000))
+    inside = np.mean((drawn > low[:4, None]) & (drawn < high[:4, None]), axis=1)
+    assert np.all(np.abs(inside - 0.5) < 5 * 0.5 / np.sqrt(2000))
+
+
+def test_intervals_are_in_the_targets_units():
+    """A target in other units gives the same predictions in those units."""
+    one = SAERegressor(**QUICK).fit(X, Y)
+    other = SAERegressor(**QUICK).fit(X, 1000 * Y + 5)
+    for method in (lambda m: m.predict(X), lambda m: m.predict_interval(X)[1], lambda m: m.sample_y(X)[:, 0]):
+        np.testing.assert_allclose(method(other), 1000 * method(one) + 5, rtol=1e-3, atol=1e-3 * 1000 * Y.std())
+
+
+def test_uncertainty_grows_away_from_the_data(regressor):
+    _, near = regressor.predict(X, return_std=True)
+    _, far = regressor.predict(10 * X[:5], return_std=True)
+    assert far.min() > np.median(near)
+
+
+@pytest.mark.slow
+def test_known_noise_is_the_least_spread():
+    model = SAERegressor("ae", noise=0.5, **QUICK).fit(X, Y)
+    _, std = model.predict(X, return_std=True)
+    assert np.all(std >= 0.5 * (1 - 1e-5))
+
+
+@pytest.mark.slow
+def test_noise_that_varies_is_found():
+    x = RNG.uniform(-1, 1, size=(400, 1))
+    scale = np.where(x[:, 0] > 0, 1.0, 0.1)
+    y = scale * RNG.normal(size=400)
+    model = SAERegressor("ae", noise="varying", budget=1000, random_state=0).fit(x, y)
+    _, std = model.predict([[-0.5], [0.5]], return_std=True)
+    # 200 rows on each side give a scale to within 5 / sqrt(2 * 200) = 25%; the prior smooths the step between.
+    assert 0.05 < std[0] < 0.3
+    assert 0.6 < std[1] < 1.4
+
+
+@pytest.mark.slow
+def test_several_targets():
+    x, y = make_regression(80, 4, n_targets=3, noise=1.0, random_state=0)
+    model = SAERegressor("ae", budget=400, random_state=0).fit(x, y)
+    mean, std = model.predict(x, return_std=True)
+    low, high = model.predict_interval(x)
+    assert mean.shape == std.shape == low.shape == high.shape == (80, 3)
+    assert model.sample_y(x, 5).shape == (80, 3, 5)
+    assert model.score(x, y) > 0.9
+
+
+def test_predictions_of_classes(classifier):
+    probabilities = classifier.predict_proba(X)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-12)
+    np.testing.assert_array_equal(classifier.predict(X), classifier.classes_[probabilities.argmax(axis=1)])
+    np.testing.assert_array_equal(classifier.predict_log_proba(X), np.log(probabilities))
+    assert classifier.score(X, LABELS) > 0.9
+    drawn = classifier.sample_y(X[:4], n_samples=1000)
+    assert drawn.shape == (4, 1000)
+    share = np.mean(drawn == "up", axis=1)
+    chance = probabilities[:4, 1]
+    assert np.all(np.abs(share - chance) <= 5 * np.sqrt(chance * (1 - chance) / 1000) + 1e-9)
+
+
+@pytest.mark.parametrize("method", ["ae", "deep_ensemble"])
+def test_other_methods(method):
+    model = SAERegressor(method, chains=3, **QUICK).fit(X, Y)
+    assert len(model.posterior_) == 3
+    assert model.plan_.members == 1
+    assert model.score(X, Y) > 0.5
+    anchors_differ = method == "ae"
+    assert ("AtMean" not in model.posterior_.settings["walk"]) == anchors_differ
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"), [({"hidden": 50}, r"hidden.*\(50,\)"), ({"learning_rate": "fast"}, "learning_rate.*'fast'")]
+)
+@pytest.mark.parametrize("kind", [SAERegressor, SAEClassifier])
+def test_wrong_settings_are_named(kind, wrong, words):
+    with pytest.raises(ValueError, match=words):
+        kind(**wrong).fit(X, Y if kind is SAERegressor else LABELS)
+
+
+@pytest.mark.slow
+def test_weights_count_as_repeated_rows():
+    """The optimum is the same; minibatches differ, so predictions agree to a fraction of their spread.
+
+    Targets stay where they are: a row of weight two has one draw of the noise, two rows have two.
+    """
+    weights = RNG.integers(0, 3, size=60)
+    how = {"method": "ae", "chains": 4, "budget": 600, "batch_size": 1000, "random_state": 0, "perturb_targets": False}
+    weighted = SAERegressor(**how).fit(X, Y, sample_weight=weights)
+    repeated = SAERegressor(**how).fit(np.repeat(X, weights, axis=0), np.repeat(Y, weights))
+    ignored = SAERegressor(**how).fit(X, Y)
+    mean, std = repeated.predict(X, return_std=True)
+    near = np.abs(weighted.predict(X) - mean) / std
+    far = np.abs(ignored.predict(X) - mean) / std
+    assert near.max() < 0.1
+    assert far.max() > near.max()
+
+
+def test_the_same_seed_gives_the_same_predictions_and_another_does_not():
+    one, same, other = (SAERegressor(budget=50, random_state=seed).fit(X, Y).predict(X) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(one, same)
+    assert np.abs(one - other).max() > 1e-6
+
+
+def test_warm_start_adds_members_and_keeps_those_that_are_there():
+    model = SAERegressor(warm_start=True, **QUICK).fit(X, Y)
+    before = [member.params["network"]["dense_0"]["kernel"] for member in model.posterior_]
+    count, chains = len(model.posterior_), model.plan_.chains
+    model.set_params(budget=200).fit(X, Y)
+    assert len(model.posterior_) > count
+    assert model.plan_.chains == chains
+    after = {(info.chain, info.index): info for info in model.posterior_.infos}
+    assert len(after) == len(model.posterior_)
+    firsts = [model.posterior_[chain, 0].params["network"]["dense_0"]["kernel"] for chain in range(chains)]
+    np.testing.assert_array_equal(firsts, before[:: count // chains])
+    with pytest.raises(InvalidInput, match="data"):
+        model.set_params(budget=300).fit(X[::-1], Y)
+
+
+def test_a_time_instead_of_a_budget(monkeypatch):
+    """By a clock that counts a second for each member that was trained, the seconds are the members."""
+    from anchorwalk.integrations.sklearn import base, planning
+
+    trained = 0
+
+    def counted(*arguments):
+        nonlocal trained
+        posterior = base_sample(*arguments)
+        trained += len(posterior.infos) - len(previous)
+        previous[:] = posterior.infos
+        return posterior
+
+    base_sample, previous = base.sample, []
+    monkeypatch.setattr(base, "sample", counted)
+    monkeypatch.setattr(planning, "time", SimpleNamespace(perf_counter=lambda: trained))
+    few = SAERegressor(seconds=9, **QUICK).fit(X, Y)
+    chains = few.plan_.chains
+    assert 9 - chains < few.plan_.total <= 9
+    trained, previous[:] = 0, []
+    more = SAERegressor(seconds=40, **QUICK).fit(X, Y)
+    assert 40 - chains < more.plan_.total <= 40
+    assert more.plan_.first == few.plan_.first
+
+
+def test_pickles_and_clones(regressor, classifier):
+    for model in (regressor, classifier):
+        again = pickle.loads(pickle.dumps(model))  # noqa: S301  # our own bytes
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+        fresh = clone(model)
+        assert fresh.get_params() == model.get_params()
+        assert not hasattr(fresh, "posterior_")
+
+
+def test_an_unpickled_estimator_goes_on():
+    model = SAERegressor(warm_start=True, budget=50, random_state=0).fit(X, Y)
+    again = pickle.loads(pickle.dumps(model))  # noqa: S301
+    for one in (model, again):
+        one.set_params(budget=100).fit(X, Y)
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+def test_save_and_load(tmp_path, regressor, classifier):
+    for name, model in (("numbers", regressor), ("classes", classifier)):
+        model.save(tmp_path / name)
+        again = type(model).load(tmp_path / name)
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+        assert again.get_params() == model.get_params()
+        with pytest.raises(InvalidInput, match="nothing is overwritten"):
+            model.save(tmp_path / name)
+        pickled = pickle.loads(pickle.dumps(again))  # noqa: S301
+        np.testing.assert_array_equal(pickled.predict(X), model.predict(X))
+        again.save(tmp_path / f"{name} again")
+        np.testing.assert_array_equal(type(model).load(tmp_path / f"{name} again").predict(X), model.predict(X))
+    with pytest.raises(InvalidInput, match="SAERegressor"):
+        SAEClassifier.load(tmp_path / "numbers")
+    with pytest.raises(InvalidInput, match=r"estimator\.json"):
+        SAERegressor.load(tmp_path)
+
+
+def test_a_loaded_estimator_goes_on(tmp_path):
+    how = {"warm_start": True, "budget": 50, "random_state": 0}
+    SAERegressor(**how).fit(X, Y).save(tmp_path / "run")
+    gone_on = SAERegressor.load(tmp_path / "run").set_params(budget=100).fit(X, Y)
+    at_once = SAERegressor(**how).fit(X, Y).set_params(budget=100).fit(X, Y)
+    np.testing.assert_array_equal(gone_on.predict(X), at_once.predict(X))
+
+
+def test_a_store_takes_members_as_they_come(tmp_path):
+    folder = tmp_path / "run"
+    model = SAERegressor(store=str(folder), **QUICK).fit(X, Y)
+    model.save(folder)
+    again = SAERegressor.load(folder)
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    written = (folder / "run.json").stat().st_mtime_ns
+    SAERegressor(store=str(folder), **QUICK).fit(X, Y)  # all is there
+    assert aw.load(folder, model._network().apply).complete
+    assert (folder / "run.json").stat().st_mtime_ns >= written
+
+
+def small_network(inputs, outputs):
+    return aw.networks.mlp(inputs, (5,), outputs)
+
+
+@pytest.mark.slow
+def test_own_networks(tmp_path):
+    for network in (small_network, aw.networks.mlp(3, (5,), 1)):
+        model = SAERegressor("ae", network=network, learning_rate=1e-2, **QUICK).fit(X, Y)
+        assert model.posterior_[0, 0].params["network"]["dense_0"]["kernel"].shape == (3, 5)
+    made = SAERegressor("ae", network=small_network, **QUICK).fit(X, Y)
+    again = pickle.loads(pickle.dumps(made))  # noqa: S301
+    np.testing.assert_array_equal(again.predict(X), made.predict(X))
+    made.save(tmp_path / "own")
+    with pytest.raises(InvalidInput, match="passed again"):
+        SAERegressor.load(tmp_path / "own")
+    loaded = SAERegressor.load(tmp_path / "own", network=small_network)
+    np.testing.assert_array_equal(loaded.predict(X), made.predict(X))
+
+
+def test_fits_of_nearly_equal_size_share_their_programs():
+    """Rows are filled up to a common number, so that the folds of a cross-validation compile once."""
+    counted = []
+
+    def counting(params, x):
+        counted.append(x.shape)
+        return aw.networks.mlp(3, (50,), 1).apply(params, x)
+
+    network = aw.networks.Network(aw.networks.mlp(3, (50,), 1).init, counting)
+    SAERegressor("ae", network=network, **QUICK).fit(X[:50], Y[:50])
+    training = [shape for shape in counted if shape[0] > 1]
+    counted.clear()
+    SAERegressor("ae", network=network, budget=100, random_state=3).fit(X[:53], Y[:53])
+    assert training
+    # What remains is the look at shapes at the door: one abstract row, or all of them.
+    assert len([shape for shape in counted if shape[0] > 1]) < len(training)
+
+
+def test_filling_up_changes_no_loss():
+    from anchorwalk.integrations.sklearn.planning import Rows, padded
+
+    rows = padded(Rows(X[:50].astype(np.float32), Y[:50].astype(np.float32), np.ones(50, np.float32)))
+    assert len(rows.y) == 64
+    np.testing.assert_array_equal(rows.weights, [1] * 50 + [0] * 14)
+    sizes = [len(padded(Rows(np.zeros((n, 1)), np.zeros(n), np.ones(n))).y) for n in range(1, 3000)]
+    assert all(n <= size <= max(8, 2 * n, 17 * n / 16) for n, size in enumerate(sizes, start=1))
+    assert all(size <= 17 * n / 16 + 1 for n, size in enumerate(sizes, start=1) if n > 256)
+    assert len(set(sizes)) < 80
+
+
+def test_a_pipeline_a_search_and_calibration():
+    x, y = load_iris(return_X_y=True)
+    pipeline = make_pipeline(StandardScaler(), SAEClassifier("ae", **QUICK))
+    assert cross_val_score(pipeline, x, y, cv=3).mean() > 0.85
+    search = GridSearchCV(pipeline, {"saeclassifier__hidden": [(10,), (50,)]}, cv=2).fit(x, y)
+    assert search.best_score_ > 0.85
+    calibrated = CalibratedClassifierCV(SAEClassifier("ae", **QUICK), cv=2).fit(x, y)
+    np.testing.assert_allclose(calibrated.predict_proba(x).sum(axis=1), 1)
+
+
+def test_a_row_s_prediction_depends_on_no_other_row(regressor):
+    whole = regressor.predict(X)
+    np.testing.assert_array_equal(np.concatenate([regressor.predict(X[i : i + 1]) for i in range(5)]), whole[:5])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"method": "mcmc"}, "method"),
+        ({"budget": 0}, "budget"),
+        ({"noise": "loud"}, "noise"),
+        ({"noise": -1.0}, "noise"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"hidden": (0,)}, "hidden"),
+        ({"network": 3}, "network"),
+        ({"seconds": -1}, "seconds"),
+        ({"prior": -1.0}, "Prior"),
+    ],
+)
+def test_bad_parameters_are_refused(change, message):
+    with pytest.raises(InvalidInput, match=message):
+        SAERegressor(**{**QUICK, **change}).fit(X, Y)
+
+
+def test_one_class_alone_is_refused():
+    with pytest.raises(InvalidInput, match="one class"):
+        SAEClassifier(**QUICK).fit(X, np.zeros(60))
+
+
+def test_intervals_cover_what_they_say():
+    """On a line with known noise, where the model is right: of 2000 new rows, to five binomial standard errors.
+
+    Members spread about the true line too, which the interval counts: it may cover a little more.
+    """
+    x = RNG.uniform(-1, 1, size=(500, 1))
+    y = 2 * x[:, 0] + 0.3 * RNG.normal(size=500)
+    model = SAERegressor(random_state=0).fit(x, y)
+    new = RNG.uniform(-1, 1, size=(2000, 1))
+    truth = 2 * new[:, 0] + 0.3 * RNG.normal(size=2000)
+    low, high = model.predict_interval(new, coverage=0.9)
+    covered = np.mean((truth > low) & (truth < high))
+    tolerance = 5 * np.sqrt(0.9 * 0.1 / 2000)
+    # The noise's own estimate errs by 1 / sqrt(2 * 500) = 3%, which moves coverage by 0.03 * 2 * 1.64 * phi(1.64).
+    slack = 5 * 0.032 * 2 * 1.645 * stats.norm.pdf(1.645)
+    assert abs(covered - 0.9) < tolerance + slack

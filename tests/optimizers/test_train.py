@@ -1,0 +1,151 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import anchorwalk as aw
+from anchorwalk.errors import InvalidInput
+from anchorwalk.objective import anchored_loss, validation_loss
+from anchorwalk.optimizers import shuffled, train
+from helpers import small_problem
+
+
+@pytest.mark.parametrize(("n", "batch_size"), [(20, 7), (21, 7), (5, 5), (6, 1)])
+def test_an_epoch_visits_every_row_once(n, batch_size):
+    batch = shuffled(jax.random.key(0), n, batch_size)
+    assert batch.indices.shape == (-(-n // batch_size), batch_size)
+    assert sorted(batch.indices[batch.present].tolist()) == list(range(n))
+    assert set(batch.indices.ravel().tolist()) <= set(range(n))
+    assert batch.present[:-1].all()
+
+
+def test_every_order_is_as_likely():
+    orders = jax.vmap(lambda k: shuffled(k, 3, 2).indices.ravel()[:3])(jax.random.split(jax.random.key(0), 6000))
+    _, counts = np.unique(np.asarray(orders), axis=0, return_counts=True)
+    assert len(counts) == 6
+    assert np.all(np.abs(counts - 1000) < 5.33 * np.sqrt(6000 * 1 / 6 * 5 / 6))
+
+
+def twin(key, problem, how, anchor, params):
+    """Training written as a plain loop."""
+    optimizer = how.optimizer.build(how.steps(problem.n))
+    state = optimizer.init(params)
+    losses, found, best = [], params, np.inf
+    value_and_grad = jax.jit(jax.value_and_grad(lambda p, b: anchored_loss(problem, anchor, p, b)))
+    for epoch in range(how.epochs):
+        batches = shuffled(jax.random.fold_in(key, epoch), problem.n, how.batch_size)
+        total = 0.0
+        for step in range(len(batches.indices)):
+            batch = jax.tree.map(lambda leaf, step=step: leaf[step], batches)
+            loss, gradient = value_and_grad(params, batch)
+            updates, state = optimizer.update(gradient, state, params)
+            params = optax.apply_updates(params, updates)
+            total += float(loss) * int(batch.present.sum())
+        losses.append(total / problem.n)
+        if how.keep == "best":
+            loss = float(validation_loss(problem, anchor, params, how.batch_size))
+            found, best = (params, loss) if loss < best else (found, best)
+    return (found if how.keep == "best" else params), losses
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        aw.Adam(0.02, end_rate=1e-3),
+        aw.SGD(0.005, momentum=0.9, nesterov=True),
+        aw.Lion(0.01, end_rate=1e-4),
+        optax.rmsprop(0.01),
+    ],
+)
+def test_training_is_the_plain_loop(optimizer):
+    problem = small_problem()
+    how = aw.Training(optimizer, epochs=3, batch_size=7)
+    params, anchor = problem.init(jax.random.key(1)), problem.prior.draw(jax.random.key(2), problem.params_like)
+    found, losses = jax.jit(train)(jax.random.key(3), problem, how, anchor, params)
+    expected, expected_losses = twin(jax.random.key(3), problem, how, anchor, params)
+    np.testing.assert_allclose(losses, expected_losses, rtol=1e-4)
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
+
+
+def test_keep_best_returns_the_best_epoch_on_validation_rows():
+    base = small_problem()
+    # Validation rows that contradict the data: the better the fit, the worse they do.
+    problem = small_problem(validation=(base.data.x, -base.data.y))
+    how = aw.Training(aw.Adam(0.05), epochs=9, batch_size=5, keep="best")
+    params, anchor = problem.init(jax.random.key(1)), problem.prior.draw(jax.random.key(2), problem.params_like)
+    found, _ = train(jax.random.key(3), problem, how, anchor, params)
+    expected, _ = twin(jax.random.key(3), problem, how, anchor, params)
+    last, _ = train(jax.random.key(3), problem, aw.Training(how.optimizer, 9, 5), anchor, params)
+    best, final = (validation_loss(problem, anchor, p, 5) for p in (found, last))
+    assert best < final  # else this test would say nothing
+    assert best == pytest.approx(float(validation_loss(problem, anchor, expected, 5)), rel=1e-3)
+
+
+def test_cosine_runs_from_rate_to_end_rate():
+    build = aw.SGD(0.4, end_rate=0.1).build(10)
+    state = build.init(jnp.zeros(()))
+    rates = []
+    for _ in range(11):
+        update, state = build.update(jnp.ones(()), state)
+        rates.append(-float(update))
+    assert rates[0] == pytest.approx(0.4)
+    assert rates[5] == pytest.approx(0.25)
+    assert rates[10] == pytest.approx(0.1)
+    constant = aw.SGD(0.4).build(10)
+    assert float(constant.update(jnp.ones(()), constant.init(jnp.zeros(())))[0]) == pytest.approx(-0.4)
+
+
+def test_adam_is_optax_adam():
+    ours = aw.Adam(0.01, b1=0.8, b2=0.99, eps=1e-4).build(5)
+    theirs = optax.adam(0.01, b1=0.8, b2=0.99, eps=1e-4)
+    one, two = ours.init(jnp.ones(2)), theirs.init(jnp.ones(2))
+    for gradient in (jnp.array([1.0, -2.0]), jnp.array([0.5, 0.1])):
+        (a, one), (b, two) = ours.update(gradient, one), theirs.update(gradient, two)
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def test_lion_moves_every_parameter_by_the_rate():
+    """Two steps by hand: the sign of b1 m + (1 - b1) g, with m the running mean; what weighs nothing decays nothing."""
+    lion = aw.Lion(0.5, end_rate=0.1, b1=0.8, b2=0.9).build(2)
+    params, state = jnp.array([1.0, -2.0, 3.0]), lion.init(jnp.zeros(3))
+    one, state = lion.update(jnp.array([3.0, -1e-6, 0.0]), state, params)
+    np.testing.assert_allclose(one, [-0.5, 0.5, 0.0])
+    # m = 0.1 * (3, -1e-6, 0); 0.8 m + 0.2 g = (0.24 - 0.22, < 0, > 0); half of the cosine: (0.5 + 0.1) / 2
+    two, state = lion.update(jnp.array([-1.1, -1.0, 2.0]), state, params)
+    np.testing.assert_allclose(two, [-0.3, 0.3, -0.3], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: aw.Adam(0.0), r"Adam\(rate=\): got 0.0"),
+        (lambda: aw.Adam(1e-3, end_rate=-1.0), r"Adam\(end_rate=\).*at least zero"),
+        (lambda: aw.Adam(1e-3, b1=1.0), r"Adam\(b1=\).*\[0, 1\)"),
+        (lambda: aw.Adam(1e-3, eps=0), r"Adam\(eps=\)"),
+        (lambda: aw.Lion(-1.0), r"Lion\(rate=\): got -1.0"),
+        (lambda: aw.Lion(1e-3, b2=1.0), r"Lion\(b2=\).*\[0, 1\)"),
+        (lambda: aw.SGD("fast"), r"SGD\(rate=\): got 'fast'"),
+        (lambda: aw.SGD(0.1, momentum=1.5), r"SGD\(momentum=\)"),
+        (lambda: aw.Training("adam", 1, 1), r"Training\(optimizer=\): got 'adam'.*Adam\(rate\)"),
+        (lambda: aw.Training(aw.SGD(0.1), epochs=0, batch_size=1), r"Training\(epochs=\): got 0"),
+        (lambda: aw.Training(aw.SGD(0.1), epochs=1.5, batch_size=1), r"Training\(epochs=\): got 1.5"),
+        (lambda: aw.Training(aw.SGD(0.1), epochs=100.0, batch_size=1), r"Pass 100, without the point"),
+        (lambda: aw.Training(aw.Adam, 1, 1), r"with brackets"),
+        (lambda: aw.Training(aw.SGD(0.1), epochs=1, batch_size=0), r"Training\(batch_size=\): got 0"),
+        (
+            lambda: aw.Training(aw.SGD(0.1), 1, 1, keep="all"),
+            r"Training\(keep=\): got 'all', expected one of 'last', 'best'",
+        ),
+    ],
+)
+def test_bad_settings_are_refused(make, message):
+    with pytest.raises(InvalidInput, match=message):
+        make()
+
+
+def test_trainings_can_be_compared():
+    assert aw.Training(aw.Adam(1e-3), 2, 8) == aw.Training(aw.Adam(0.001), 2, 8)
+    assert hash(aw.Training(aw.Adam(1e-3), 2, 8)) == hash(aw.Training(aw.Adam(0.001), 2, 8))
+    assert aw.Training(aw.Adam(1e-3), 2, 8) != aw.Training(aw.Adam(1e-2), 2, 8)
