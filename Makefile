@@ -42,9 +42,9 @@ $(VENV)/developed: $(VENV)/installed
 	touch $@
 
 figures: $(VENV)/installed  ## the figures of the documentation
-	$(BIN)/python docs/figures/gap.py
-	$(BIN)/python docs/figures/benchmark.py
-	$(BIN)/python docs/figures/closer.py
+	$(BIN)/python tools/figure_gap.py
+	$(BIN)/python tools/figure_benchmark.py
+	$(BIN)/python tools/figure_closer.py
 	$(BIN)/python -m anchorwalk benchmark losses uci_gap --out docs/figures/losses.png
 
 docs: $(VENV)/developed  ## the documentation as a site, docs/_build/html/index.html; runs the tutorials, a few minutes
@@ -54,16 +54,17 @@ GAPS := relative_compactness surface_area wall_area roof_area overall_height ori
 results: $(VENV)/installed  ## the records behind the figures in README and docs
 	for gap in $(GAPS); do \
 	  $(BIN)/python -m anchorwalk demo --gap $$gap --out runs/results/$$gap && \
-	  cp runs/results/$$gap/scores.json results/energy-$$gap.json || exit 1; \
+	  $(BIN)/python tools/add_record.py runs/results/$$gap/scores.json $$gap results/energy.jsonl || exit 1; \
 	done
 
 docs-tables: $(VENV)/installed  ## the tables of the documentation, from the records
-	$(BIN)/python docs/energy_table.py
-	$(BIN)/python docs/benchmark_page.py
-	$(BIN)/python docs/format_table.py
-	$(BIN)/python docs/speed_page.py
-	$(BIN)/python docs/comparison_page.py
-	$(BIN)/python docs/closer_page.py
+	$(BIN)/python tools/pages.py
+	$(BIN)/python tools/energy_page.py
+	$(BIN)/python tools/benchmark_page.py
+	$(BIN)/python tools/format_table.py
+	$(BIN)/python tools/speed_page.py
+	$(BIN)/python tools/comparison_page.py
+	$(BIN)/python tools/closer_page.py
 
 # One core each: XLA's threads bring nothing to so small a network. `make -j2 references` runs two at a time.
 REFERENCE_0 := --seed 0 --seed 1 --seed 2 --seed 3 --seed 4
@@ -74,19 +75,19 @@ references: reference-0 reference-1 reference-5 reference-6  ## the reference po
 reference-1: reference-0 # the same rows, and so the same chains
 reference-%: $(VENV)/installed
 	XLA_FLAGS=--xla_cpu_multi_thread_eigen=false $(BIN)/python -m anchorwalk reference uci_gap --split $* $(REFERENCE_$*) \
-	  --record results/reference-uci_gap-$*.json --out src/anchorwalk/benchmark/references/posteriors/uci_gap-$*.npz
+	  --record results/reference-uci_gap.jsonl --out src/anchorwalk/benchmark/references/posteriors/uci_gap-$*.npz
 
 benchmark: $(VENV)/installed  ## the records of uci_gap: all budgets, 100 runs on split 0 and 20 on the others
-	$(BIN)/python benchmarks/uci_gap.py
+	$(BIN)/python experiments/uci_gap.py
 
 study: $(VENV)/installed  ## what walks, moved targets and the number of chains change on uci_gap and dermamnist
-	XLA_FLAGS=--xla_cpu_multi_thread_eigen=false $(BIN)/python benchmarks/study.py
+	XLA_FLAGS=--xla_cpu_multi_thread_eigen=false $(BIN)/python experiments/study.py
 
 imdb: $(VENV)/installed  ## both priors of imdb, then AE and SAE with the better one: hours
-	$(BIN)/python benchmarks/imdb.py
+	$(BIN)/python experiments/imdb.py
 
 comparison: $(VENV)/developed  ## estimators beside scikit-learn's own, on ten data sets
-	$(BIN)/python benchmarks/comparison.py
+	$(BIN)/python experiments/comparison.py
 
 bench: $(VENV)/installed  ## speed, beside a plain loop and PyTorch
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'

@@ -1,4 +1,4 @@
-"""Speed, side by side on this machine: `make bench` prints it and writes results/bench-<date>.json.
+"""Speed, side by side on this machine: `make bench` prints it and appends to results/bench.jsonl.
 
 Everything is a ratio within one run: the machine may be shared, so that an absolute time means little.
 """
@@ -80,12 +80,12 @@ def short_trainings():
     """
     settings = TASKS["dermamnist"].settings
     problem, full = lenet_problem(settings.batch_size), lenet_problem(7000)
-    how = aw.Training(aw.Adam(1e-3, end_rate=1e-5), 2, settings.batch_size, evaluate=False)
+    training = aw.Training(aw.Adam(1e-3, end_rate=1e-5), 2, settings.batch_size, evaluate=False)
     params = problem.init(jax.random.key(0))
     anchor = problem.prior.draw(jax.random.key(1), params)
     bare = jax.jit(train)
     runner, options = aw.Sequential(), Options(False, False)
-    recipe = Recipe(problem, aw.GuidedWalk(step_size=0.1), how)
+    recipe = Recipe(problem, aw.GuidedWalk(step_size=0.1), training)
     chain, key = np.zeros(1, np.uint32), jax.random.key(0)
     states, members = jax.device_get(runner.start(key, recipe, options, chain, chain))
     with tempfile.TemporaryDirectory() as folder:
@@ -104,7 +104,7 @@ def short_trainings():
             store.commit(Round((0,), index, members._replace(info=info), states))
 
         def training(problem):
-            return lambda: jax.device_get(bare(key, problem, how, anchor, params))
+            return lambda: jax.device_get(bare(key, problem, training, anchor, params))
 
         small = interleaved({"training": training(problem), "round": whole}, 300)
         seconds = interleaved({"training": training(full)}, 5)["training"]
@@ -126,7 +126,7 @@ def reading():
     zeros = np.zeros(4, np.float32)
     with tempfile.TemporaryDirectory() as folder:
         store = DiskStore(folder)
-        store.begin({}, ChainState(WalkState((), ()), None, like), {"plan": {"here": [0, 1, 2, 3], "members": 65}})
+        store.begin({}, ChainState(WalkState((), ()), None, like), {"plan": {"selected": [0, 1, 2, 3], "members": 65}})
         for index in range(65):
             info = MemberInfo(np.arange(4), np.full(4, index), np.zeros(4, int), *[zeros] * 6)
             losses = np.zeros((4, 2 if index else 3), np.float32)
@@ -201,12 +201,12 @@ def growth():
 
 def chains():
     """Member-epochs a second of the MLP by the number of chains, the runner chosen by the rule."""
-    made = {}
+    runs = {}
     for count in (1, 2, 4, 8, 16, 32, 64):
         runner = choose(MLP.problem(), count)
-        made[count] = throughput.rounds(MLP, runner, count)
-    seconds = interleaved({str(count): run for count, (run, _) in made.items()}, 3)
-    return {str(count): rows / MLP.rows / seconds[str(count)] for count, (_, rows) in made.items()}
+        runs[count] = throughput.rounds(MLP, runner, count)
+    seconds = interleaved({str(count): run for count, (run, _) in runs.items()}, 3)
+    return {str(count): rows / MLP.rows / seconds[str(count)] for count, (_, rows) in runs.items()}
 
 
 @contextlib.contextmanager
@@ -218,7 +218,7 @@ def stored_lenets(problem, count, chains):
     state = ChainState(WalkState((), ()), None, ())
     with tempfile.TemporaryDirectory() as folder:
         store = DiskStore(folder)
-        plan = {"here": [*range(chains)], "members": count // chains}
+        plan = {"selected": [*range(chains)], "members": count // chains}
         about = {"plan": plan, "likelihood": {"name": "Categorical", "settings": {}}}
         store.begin({}, state._replace(params=problem.params_like), about)
         for index, chain in itertools.product(range(count // chains), range(chains)):
@@ -311,8 +311,8 @@ def embedding():
             return x % 200, y
 
     few = Few(*(getattr(WORDS, name) for name in ("name", "task", "shape", "classes", "steps")))
-    made = {name: throughput.rounds(work, aw.Sequential(), 1)[0] for name, work in (("all", WORDS), ("few", few))}
-    seconds = interleaved(made, 3)
+    runs = {name: throughput.rounds(work, aw.Sequential(), 1)[0] for name, work in (("all", WORDS), ("few", few))}
+    seconds = interleaved(runs, 3)
     return {"share_of_the_dense_update": 1 - seconds["few"] / seconds["all"]}
 
 
@@ -422,8 +422,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--repeats", type=int, default=throughput.REPEATS)
     parser.add_argument("--members", type=int, default=1000, help="members of LeNet to predict with")
-    parser.add_argument("--only", nargs="*", help="some sections; a record of today that is there keeps its others")
-    parser.add_argument("--out", type=Path, help="by default results/bench-<date>.json")
+    parser.add_argument("--only", nargs="*", help="some sections; those of today that are there stay")
+    parser.add_argument("--out", type=Path, help="by default results/bench.jsonl")
     arguments = parser.parse_args()
     without = () if importlib.util.find_spec("torch") else ("PyTorch eager",)
     sections = {
@@ -443,16 +443,15 @@ def main():
     unknown = set(arguments.only or ()) - set(sections)
     if unknown:
         parser.error(f"no section {', '.join(sorted(unknown))}; there are {', '.join(sections)}")
-    path = arguments.out or ROOT / "results" / f"bench-{datetime.date.today()}.json"
-    about = json.loads(path.read_text()) if arguments.only and path.exists() else {}
-    about |= {"kind": "bench", "command": "make bench", **records.surroundings()}
+    path, date = arguments.out or ROOT / "results" / "bench.jsonl", str(datetime.date.today())
+    about = {"kind": "bench", "command": "make bench", **records.environment(), "date": date}
     for name in arguments.only or sections:
-        about[name] = sections[name]()
+        found = sections[name]()
         if name == "rows":
-            show(about[name])
+            show(found)
         else:
-            console.print(name, about[name])
-        records.save(path, about)  # what is measured is not lost
+            console.print(name, found)
+        records.append(path, {"name": f"{date} {name}", **about, "section": name, "found": found})
     console.print(f"Written: {path}")
 
 

@@ -34,8 +34,8 @@ def peak():
 
 def rounds(work, runner, chains, shared_order=False):
     """A function that trains first members of so many chains as the library does, and the rows it goes through."""
-    problem, how = work.problem(), work.training()
-    recipe = Recipe(problem, aw.GuidedWalk(step_size=0.1), how)
+    problem, training = work.problem(), work.training()
+    recipe = Recipe(problem, aw.GuidedWalk(step_size=0.1), training)
     numbers, key = np.arange(chains, dtype=np.uint32), jax.random.key(0)
 
     def run():
@@ -44,33 +44,33 @@ def rounds(work, runner, chains, shared_order=False):
             result = runner.start(key, recipe, Options(shared_order, False), block, np.zeros_like(block))
             jax.device_get(result)
 
-    return run, chains * how.steps(problem.n) * how.batch_size
+    return run, chains * training.steps(problem.n) * training.batch_size
 
 
 def plain_loop(work):
     """A loop in Python over a step that is compiled once, with XLA's own convolution, one chain; and its rows."""
-    problem, how = work.problem("native"), work.training()
+    problem, training = work.problem("native"), work.training()
     anchor = problem.prior.draw(jax.random.key(1), problem.params_like)
-    optimizer = how.optimizer.build(how.steps(problem.n))
+    optimizer = training.optimizer.build(training.steps(problem.n))
 
     @jax.jit
     def step(params, state, indices):
-        batch = Batch(indices, jnp.ones(how.batch_size, bool))
+        batch = Batch(indices, jnp.ones(training.batch_size, bool))
         gradient = jax.grad(lambda params: anchored_loss(problem, anchor, params, batch))(params)
         updates, state = optimizer.update(gradient, state, params)
         return optax.apply_updates(params, updates), state
 
     rng = np.random.default_rng(0)
-    steps = how.steps(problem.n)
+    steps = training.steps(problem.n)
 
     def run():
         params = problem.init(jax.random.key(0))
         state = optimizer.init(params)
         for _ in range(steps):
-            params, state = step(params, state, rng.permutation(problem.n)[: how.batch_size])
+            params, state = step(params, state, rng.permutation(problem.n)[: training.batch_size])
         jax.block_until_ready(params)
 
-    return run, steps * how.batch_size
+    return run, steps * training.batch_size
 
 
 def eager(work):
@@ -114,16 +114,16 @@ def variants(work):
 
 def measure(work, repeats=REPEATS, without=()):
     """Rows of the record for one network; repetitions of all variants interleaved."""
-    made = {name: make() for name, make in variants(work).items() if name not in without}
-    for run, _ in made.values():
+    runs = {name: make() for name, make in variants(work).items() if name not in without}
+    for run, _ in runs.values():
         run()
-    seconds = {name: [] for name in made}
+    seconds = {name: [] for name in runs}
     for _ in range(repeats * (5 if work.name == "mlp" else 1)):  # seconds in all, and the noisiest
-        for name, (run, _) in made.items():
+        for name, (run, _) in runs.items():
             began = time.perf_counter()
             run()
             seconds[name].append(time.perf_counter() - began)
-    rates = {name: made[name][1] / np.array(seconds[name]) for name in made}
+    rates = {name: runs[name][1] / np.array(seconds[name]) for name in runs}
     median = {name: float(np.median(rate)) for name, rate in rates.items()}
     best, flops = peak(), work.flops_per_row()
     gc.collect()
@@ -141,7 +141,7 @@ def measure(work, repeats=REPEATS, without=()):
             "ratio_torch": median[name] / median["PyTorch eager"] if "PyTorch eager" in median else None,
             "share_of_peak": median[name] * flops / best,
         }
-        for name in made
+        for name in runs
     ]
 
 

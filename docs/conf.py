@@ -15,7 +15,7 @@ author = "The anchorwalk developers"
 release = version = installed("anchorwalk")
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax"]
-exclude_patterns = ["_build", "*.template.md", "*.tail.md", "figures"]
+exclude_patterns = ["_build", "figures"]
 html_theme = "furo"
 html_title = f"anchorwalk {release}"
 html_static_path = ["_static"]

@@ -106,8 +106,8 @@ class Browser:
     @property
     def complaints(self) -> list[str]:
         """Errors and warnings of the console and of the browser itself."""
-        told = ("Log.entryAdded", "Runtime.exceptionThrown", "Runtime.consoleAPICalled")
-        return [json.dumps(event["params"]) for event in self.events if event.get("method") in told]
+        kinds = ("Log.entryAdded", "Runtime.exceptionThrown", "Runtime.consoleAPICalled")
+        return [json.dumps(event["params"]) for event in self.events if event.get("method") in kinds]
 
     @property
     def requests(self) -> list[str]:

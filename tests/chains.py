@@ -25,17 +25,17 @@ def chains_of(values, likelihood=None, status=None, loss=None, lengths=None):
     store = MemoryStore()
     for index in range(members):
         block = tuple(c for c in range(chains) if lengths is None or index < lengths[c])
-        here, lanes = list(block), len(block)
-        numbers = [loss[here, index] + 1, loss[here, index], 3 * loss[here, index], 2 * loss[here, index]]
+        chosen, lanes = list(block), len(block)
+        numbers = [loss[chosen, index] + 1, loss[chosen, index], 3 * loss[chosen, index], 2 * loss[chosen, index]]
         info = MemberInfo(
             np.asarray(block),
             np.full(lanes, index),
-            status[here, index],
+            status[chosen, index],
             *numbers,
             np.full(lanes, 0.75),
             np.ones(lanes),
         )
-        member = Member({"outputs": values[here, index].astype(np.float32)}, np.zeros((lanes, 1)), info)
+        member = Member({"outputs": values[chosen, index].astype(np.float32)}, np.zeros((lanes, 1)), info)
         store.commit(Round(block, index, member, ChainState(WalkState((), ()), None, ())))
     likelihood = aw.Normal(scale=0.5) if likelihood is None else likelihood
     return Posterior(store, look_up, likelihood, tuple(store.infos()), {"walk": "made up"}, True)

@@ -135,7 +135,7 @@ ABOUT = {
         "shared_order": False,
         "first": {"optimizer": "Adam", "epochs": 4, "batch_size": 7, "keep": "last"},
         "then": {"optimizer": "Adam", "epochs": 2, "batch_size": 7, "keep": "last"},
-        "here": [0, 1],
+        "selected": [0, 1],
     },
     "key": {"implementation": "threefry2x32", "data": [0, 7]},
     "walk": "GuidedWalk",
@@ -171,7 +171,7 @@ def made_up_run(folder, like=None, blocks=((0, 1),), members=3, header=None, see
     like = {"w": jax.ShapeDtypeStruct((3,), np.float32)} if like is None else like
     store = DiskStore(folder, **options)
     chains = sorted(chain for block in blocks for chain in block)
-    about = {**ABOUT, "plan": {**ABOUT["plan"], "chains": max(chains) + 1, "members": members, "here": chains}}
+    about = {**ABOUT, "plan": {**ABOUT["plan"], "chains": max(chains) + 1, "members": members, "selected": chains}}
     store.begin({"network": "made up"} | (header or {}), made_up_state(like), about)
     kept = {}
     for index in range(members):

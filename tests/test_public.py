@@ -20,10 +20,10 @@ MODULES = sorted(
 
 PUBLIC = """
 Adam Autoregressive Bernoulli Categorical Description DiskStore GuidedWalk Hamiltonian HeteroscedasticNormal Independent
-Member MemberInfo MemoryStore Normal Plan Poisson Posterior Prediction Prior Problem Progress RandomWalk Report Rotation
-SGD Sequential Status Threaded Training Vectorized Walk WalkInfo WalkState anchored_ensemble by_path deep_ensemble
-describe errors fan_in from_equinox from_flax from_haiku load map_estimate networks sample sequential_anchored_ensemble
-testing walks Diagnosis MLflow TensorBoard to_arviz Pilots Planned plan_for Lion Rates
+Member MemberInfo MemoryStore Normal Plan Poisson Posterior Prediction Prior Problem Progress RandomWalk Rotation
+RoundInfo SGD Sequential Status Threaded Training Vectorized Walk WalkInfo WalkState anchored_ensemble by_path
+deep_ensemble describe errors fan_in from_equinox from_flax from_haiku load map_estimate networks sample
+sequential_anchored_ensemble testing walks Diagnosis MLflow TensorBoard to_arviz Pilots Planned plan_for Lion Rates
 """
 
 
@@ -40,7 +40,7 @@ def test_doctests(name):
 
 def test_every_public_object_has_an_example():
     # Read, not made:
-    records = {"Description", "Diagnosis", "Member", "MemberInfo", "Report", "Status", "WalkInfo", "WalkState"}
+    records = {"Description", "Diagnosis", "Member", "MemberInfo", "RoundInfo", "Status", "WalkInfo", "WalkState"}
     results = {"Pilots", "Planned", "Posterior", "Prediction", "Rates"}  # made by plan_for, sample and predict
     interfaces = {"Walk"}
     modules = {"errors", "networks", "testing", "walks"}
@@ -54,14 +54,14 @@ def test_names_are_found_where_type_checkers_are_told():
     """The imports that type checkers read and the table that is used at run time are one list."""
     tree = ast.parse(inspect.getsource(aw))
     block = next(node for node in tree.body if isinstance(node, ast.If))
-    told = {
+    imported = {
         alias.name: node.module.removeprefix("anchorwalk").removeprefix(".")
         for node in block.body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    assert told == aw._HOME | dict.fromkeys(aw._MODULES, "")
-    assert sorted(told) == sorted(aw.__all__)
+    assert imported == aw._HOME | dict.fromkeys(aw._MODULES, "")
+    assert sorted(imported) == sorted(aw.__all__)
     assert set(dir(aw)) == {*aw.__all__, "__version__"}
     with pytest.raises(AttributeError, match="no attribute 'smaple'"):
         _ = aw.smaple

@@ -33,7 +33,7 @@ if _TYPE_CHECKING:
     from anchorwalk.posterior.prediction import Prediction
     from anchorwalk.prior import Prior, by_path, fan_in
     from anchorwalk.problem import Problem
-    from anchorwalk.run.callbacks import Progress, Report
+    from anchorwalk.run.callbacks import Progress, RoundInfo
     from anchorwalk.run.runners import Sequential, Threaded, Vectorized
     from anchorwalk.run.sample import sample
     from anchorwalk.run.store import DiskStore, MemoryStore
@@ -81,8 +81,8 @@ __all__ = [
     "Progress",
     "RandomWalk",
     "Rates",
-    "Report",
     "Rotation",
+    "RoundInfo",
     "Sequential",
     "Status",
     "TensorBoard",
@@ -138,7 +138,7 @@ _WHERE = {
     "posterior.prediction": "Prediction",
     "prior": "Prior by_path fan_in",
     "problem": "Problem",
-    "run.callbacks": "Progress Report",
+    "run.callbacks": "Progress RoundInfo",
     "run.runners": "Sequential Threaded Vectorized",
     "run.sample": "sample",
     "run.store": "DiskStore MemoryStore",

@@ -1,4 +1,4 @@
-"""Checks at public doors: what was wrong, what was given, what is expected, what to do."""
+"""Checks of public arguments: what was wrong, what was given, what is expected, what to do."""
 
 import math
 from typing import Any, NoReturn

@@ -16,8 +16,8 @@ T = TypeVar("T")
 def node(*, static: Sequence[str] = ()) -> Callable[[type[T]], type[T]]:
     """Register a frozen dataclass as a pytree; the fields in `static` are part of its structure.
 
-    Rebuilding a tree skips `__init__`: it happens under tracing, where the checks of the public door
-    have no values to look at.
+    Rebuilding a tree skips `__init__`: it happens under tracing, where the checks of a public
+    constructor have no values to look at.
     """
 
     def register(cls: type[T]) -> type[T]:

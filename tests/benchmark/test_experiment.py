@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from anchorwalk import tree
-from anchorwalk.benchmark import METHODS, TASKS, Request, Variant, open_case, run
+from anchorwalk.benchmark import METHODS, TASKS, Request, Variant, open_case, records, run
 from anchorwalk.benchmark.methods import Anchored
 from anchorwalk.benchmark.scores import score
 from anchorwalk.errors import InvalidInput
@@ -39,6 +39,12 @@ def case():
 def request_of(tmp_path, **changes):
     given = {"method": "quick", "budget": 3, "runs": 3, "results": tmp_path / "results", "members": tmp_path / "runs"}
     return Request(**(given | changes))
+
+
+def remove(path, name):
+    """Take one record out of its file."""
+    kept = [record for record in records.read(path).values() if record["name"] != name]
+    path.write_text("".join(json.dumps(record) + "\n" for record in kept))
 
 
 def test_settings_are_the_authors():
@@ -81,17 +87,17 @@ def test_the_case_is_standardised_on_its_training_rows(case):
 
 
 def test_a_run_is_recorded_once_and_goes_on_where_it_stopped(case, quick_method, tmp_path):
-    told = []
+    names = []
     request = request_of(tmp_path, save_predictions=True)
-    assert run(case, request, lambda name, record: told.append(name), quiet=True) == (3, 0, True)
-    assert told == [f"uci_gap-split5-quick-3-seed0-run00{r}" for r in range(3)]
-    records = {name: json.loads((tmp_path / f"results/{name}.json").read_text()) for name in told}
-    (tmp_path / f"results/{told[1]}.json").unlink()
+    assert run(case, request, lambda name, record: names.append(name), quiet=True) == (3, 0, True)
+    assert names == [f"uci_gap-split5-quick-3-seed0-run00{r}" for r in range(3)]
+    first = records.read(tmp_path / "results/uci_gap-quick.jsonl")
+    remove(tmp_path / "results/uci_gap-quick.jsonl", names[1])
     assert run(case, request, quiet=True) == (1, 2, True)
-    again = json.loads((tmp_path / f"results/{told[1]}.json").read_text())
+    again = records.read(tmp_path / "results/uci_gap-quick.jsonl")[names[1]]
     # Alone in its block, its lane is another: equal to the last bit all the same.
-    assert again["scores"] == records[told[1]]["scores"]
-    assert len({record["scores"]["nll"] for record in records.values()}) == 3
+    assert again["scores"] == first[names[1]]["scores"]
+    assert len({record["scores"]["nll"] for record in first.values()}) == 3
     assert run(case, request_of(tmp_path, runs=4), quiet=True) == (1, 3, True)
     assert {"version", "commit", "seed", "plan", "data_hash", "device", "seconds", "scores"} <= set(again)
 
@@ -99,7 +105,7 @@ def test_a_run_is_recorded_once_and_goes_on_where_it_stopped(case, quick_method,
 def test_scores_follow_from_the_saved_predictions(case, quick_method, tmp_path):
     run(case, request_of(tmp_path, runs=1, save_predictions=True), quiet=True)
     name = "uci_gap-split5-quick-3-seed0-run000"
-    record = json.loads((tmp_path / f"results/{name}.json").read_text())
+    record = records.read(tmp_path / "results/uci_gap-quick.jsonl")[name]
     saved = np.load(tmp_path / f"results/{name}.predictions.npz")
     quantiles, levels = saved["quantiles"], saved["levels"]
     assert quantiles.shape == (256, 1000)
@@ -142,22 +148,23 @@ def test_runs_side_by_side_are_the_runs_by_themselves(case):
 def test_a_record_made_in_another_way_is_not_taken_for_this_run(case, quick_method, tmp_path):
     request = request_of(tmp_path, runs=1)
     run(case, request, quiet=True)
-    (path,) = (tmp_path / "results").glob("*.json")
-    record = json.loads(path.read_text())
+    (path,) = (tmp_path / "results").glob("*.jsonl")
+    (record,) = records.read(path).values()
     record["walk"] = "GuidedWalk(step_size=0.5)"
-    path.write_text(json.dumps(record))
+    path.write_text(json.dumps(record) + "\n")
     with pytest.raises(InvalidInput, match="another walk"):
         run(case, request, quiet=True)
-    assert json.loads(path.read_text()) == record  # nothing is lost
+    assert records.read(path) == {record["name"]: record}  # nothing is lost
 
 
 def test_records_of_two_ways_are_not_mixed_by_processes_that_run_at_once(case, quick_method, tmp_path):
     def another_process_writes(name, record):
-        (tmp_path / "results" / f"{name}.json").write_text(json.dumps(record | {"walk": "GuidedWalk(step_size=0.5)"}))
+        path = tmp_path / "results/uci_gap-quick.jsonl"
+        records.append(path, record | {"walk": "GuidedWalk(step_size=0.5)"})
 
     with pytest.raises(InvalidInput, match="another walk"):
         run(case, request_of(tmp_path, runs=2), another_process_writes, quiet=True)
-    assert len(list((tmp_path / "results").glob("*.json"))) == 1
+    assert len(records.read(tmp_path / "results/uci_gap-quick.jsonl")) == 1
 
 
 def test_ctrl_c_leaves_no_record_and_says_so(case, quick_method, tmp_path, monkeypatch):
@@ -183,9 +190,9 @@ def test_names_do_not_tell_defaults_apart():
 def test_the_authors_protocol_holds_rows_back(quick_method, tmp_path):
     case = open_case("uci_gap", Variant(split=5), "authors")
     run(case, request_of(tmp_path, runs=1, protocol="authors"), quiet=True)
-    (path,) = (tmp_path / "results").glob("*.json")
-    assert path.name == "uci_gap-split5-quick-3-authors-seed0-run000.json"
-    assert "keep='best'" in json.loads(path.read_text())["plan"]["first"]
+    ((name, record),) = records.read(tmp_path / "results/uci_gap-quick.jsonl").items()
+    assert name == "uci_gap-split5-quick-3-authors-seed0-run000"
+    assert "keep='best'" in record["plan"]["first"]
 
 
 @pytest.mark.parametrize(

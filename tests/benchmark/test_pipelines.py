@@ -1,11 +1,9 @@
 """The whole path of the tasks that are too long for a test: a few hundred rows, two epochs."""
 
-import json
-
 import numpy as np
 import pytest
 
-from anchorwalk.benchmark import METHODS, Request, Variant, open_case, run
+from anchorwalk.benchmark import METHODS, Request, Variant, open_case, records, run
 from anchorwalk.benchmark.methods import Anchored
 from anchorwalk.errors import InvalidInput
 from anchorwalk.plan.plan import Plan
@@ -63,7 +61,7 @@ def test_the_whole_path(task, classes, referenced, data, tmp_path, monkeypatch):
     request = Request("tiny", 2, 1, results=tmp_path / "results", members=tmp_path / "members", save_predictions=True)
     assert run(case, request, quiet=True) == (1, 0, True)
     assert list((tmp_path / "members").iterdir()) == []  # kept until the run was recorded
-    record = json.loads((tmp_path / f"results/{task}-tiny-2-seed0-run000.json").read_text())
+    record = records.read(tmp_path / f"results/{task}-tiny.jsonl")[f"{task}-tiny-2-seed0-run000"]
     predictions = np.load(tmp_path / f"results/{task}-tiny-2-seed0-run000.predictions.npz")["probabilities"]
     assert predictions.shape == (TEST_ROWS, classes)
     np.testing.assert_allclose(predictions.sum(1), 1.0, atol=1e-5)

@@ -45,8 +45,8 @@ def run(*callbacks, plan=PLAN, **options):
 
 
 def fail_at(index):
-    def fail(report):
-        if report.index == index:
+    def fail(round_info):
+        if round_info.index == index:
             raise Broken
 
     return fail
@@ -182,7 +182,7 @@ def test_mlflow_refuses_names_and_settings_that_the_active_run_cannot_take(clien
 def test_mlflow_says_how_a_run_ended(client):
     with pytest.raises(Broken):
         run(aw.MLflow(experiment="broken"), fail_at(1))
-    interrupt = [lambda report: signal.raise_signal(signal.SIGINT) if report.index == 1 else None]
+    interrupt = [lambda round_info: signal.raise_signal(signal.SIGINT) if round_info.index == 1 else None]
     with pytest.warns(InterruptedWarning):
         run(*interrupt, aw.MLflow(experiment="interrupted"))
     store = aw.MemoryStore()
@@ -199,8 +199,8 @@ def test_mlflow_says_how_a_run_ended(client):
 
 
 def test_mlflow_ends_its_own_run_and_not_one_that_was_started_on_the_way(client):
-    def begin_another(report):
-        if report.index == 0 and report.chains == (0,):
+    def begin_another(round_info):
+        if round_info.index == 0 and round_info.chains == (0,):
             mlflow.start_run(nested=True, run_name="another")
 
     run(aw.MLflow(run_name="ours"), begin_another)
@@ -212,8 +212,8 @@ def test_what_is_not_known_or_not_finite_is_left_out():
     posterior = run(plan=small_plan(chains=1, members=1))
     member = posterior[0, 0]
     info = member.info._replace(loss_end=float("nan"), gradient_norm_end=float("inf"), status=1)
-    report = aw.Report(PLAN, (4,), 2, [member._replace(info=info)], 7, 30, 1.5, False)
-    found = {name: (value, step) for name, value, step in tracking.scalars(report)}
+    round_info = aw.RoundInfo(PLAN, (4,), 2, [member._replace(info=info)], 7, 30, 1.5, False)
+    found = {name: (value, step) for name, value, step in tracking.scalars(round_info)}
     assert not {"loss_end/chain_4", "gradient_norm_end/chain_4"} & set(found)
     assert found["diverged/chain_4"] == (1.0, 2)
     assert found["run/epochs_done"] == (30.0, 7)
@@ -222,10 +222,10 @@ def test_what_is_not_known_or_not_finite_is_left_out():
 def test_many_chains_go_to_mlflow_in_several_calls(client):
     posterior = run(plan=small_plan(chains=1, members=1))
     plan = small_plan(chains=400, members=1)
-    report = aw.Report(plan, tuple(range(400)), 0, [posterior[0, 0]] * 400, 400, plan.epochs, 1.5, True)
+    round_info = aw.RoundInfo(plan, tuple(range(400)), 0, [posterior[0, 0]] * 400, 400, plan.epochs, 1.5, True)
     callback = aw.MLflow()
     callback.start(plan, 0)
-    callback(report)
+    callback(round_info)
     callback.end()
     found = only_run(client)
     assert found.info.status == "FINISHED"

@@ -27,14 +27,14 @@ def test_every_order_is_as_likely():
     assert np.all(np.abs(counts - 1000) < 5.33 * np.sqrt(6000 * 1 / 6 * 5 / 6))
 
 
-def twin(key, problem, how, anchor, params):
+def twin(key, problem, training, anchor, params):
     """Training written as a plain loop."""
-    optimizer = how.optimizer.build(how.steps(problem.n))
+    optimizer = training.optimizer.build(training.steps(problem.n))
     state = optimizer.init(params)
     losses, found, best = [], params, np.inf
     value_and_grad = jax.jit(jax.value_and_grad(lambda p, b: anchored_loss(problem, anchor, p, b)))
-    for epoch in range(how.epochs):
-        batches = shuffled(jax.random.fold_in(key, epoch), problem.n, how.batch_size)
+    for epoch in range(training.epochs):
+        batches = shuffled(jax.random.fold_in(key, epoch), problem.n, training.batch_size)
         total = 0.0
         for step in range(len(batches.indices)):
             batch = jax.tree.map(lambda leaf, step=step: leaf[step], batches)
@@ -43,10 +43,10 @@ def twin(key, problem, how, anchor, params):
             params = optax.apply_updates(params, updates)
             total += float(loss) * int(batch.present.sum())
         losses.append(total / problem.n)
-        if how.keep == "best":
-            loss = float(validation_loss(problem, anchor, params, how.batch_size))
+        if training.keep == "best":
+            loss = float(validation_loss(problem, anchor, params, training.batch_size))
             found, best = (params, loss) if loss < best else (found, best)
-    return (found if how.keep == "best" else params), losses
+    return (found if training.keep == "best" else params), losses
 
 
 @pytest.mark.parametrize(
@@ -60,10 +60,10 @@ def twin(key, problem, how, anchor, params):
 )
 def test_training_is_the_plain_loop(optimizer):
     problem = small_problem()
-    how = aw.Training(optimizer, epochs=3, batch_size=7)
+    training = aw.Training(optimizer, epochs=3, batch_size=7)
     params, anchor = problem.init(jax.random.key(1)), problem.prior.draw(jax.random.key(2), problem.params_like)
-    found, losses = jax.jit(train)(jax.random.key(3), problem, how, anchor, params)
-    expected, expected_losses = twin(jax.random.key(3), problem, how, anchor, params)
+    found, losses = jax.jit(train)(jax.random.key(3), problem, training, anchor, params)
+    expected, expected_losses = twin(jax.random.key(3), problem, training, anchor, params)
     np.testing.assert_allclose(losses, expected_losses, rtol=1e-4)
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
@@ -73,11 +73,11 @@ def test_keep_best_returns_the_best_epoch_on_validation_rows():
     base = small_problem()
     # Validation rows that contradict the data: the better the fit, the worse they do.
     problem = small_problem(validation=(base.data.x, -base.data.y))
-    how = aw.Training(aw.Adam(0.05), epochs=9, batch_size=5, keep="best")
+    training = aw.Training(aw.Adam(0.05), epochs=9, batch_size=5, keep="best")
     params, anchor = problem.init(jax.random.key(1)), problem.prior.draw(jax.random.key(2), problem.params_like)
-    found, _ = train(jax.random.key(3), problem, how, anchor, params)
-    expected, _ = twin(jax.random.key(3), problem, how, anchor, params)
-    last, _ = train(jax.random.key(3), problem, aw.Training(how.optimizer, 9, 5), anchor, params)
+    found, _ = train(jax.random.key(3), problem, training, anchor, params)
+    expected, _ = twin(jax.random.key(3), problem, training, anchor, params)
+    last, _ = train(jax.random.key(3), problem, aw.Training(training.optimizer, 9, 5), anchor, params)
     best, final = (validation_loss(problem, anchor, p, 5) for p in (found, last))
     assert best < final  # else this test would say nothing
     assert best == pytest.approx(float(validation_loss(problem, anchor, expected, 5)), rel=1e-3)

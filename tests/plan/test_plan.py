@@ -87,9 +87,9 @@ def test_describe_before_anything_runs():
 
 
 def test_describe_refuses_what_sample_would():
-    how = aw.Training(aw.Adam(1e-3), epochs=1, batch_size=21)
+    training = aw.Training(aw.Adam(1e-3), epochs=1, batch_size=21)
     with pytest.raises(InvalidInput, match=r"batch_size=21 for 20 rows.*Set batch_size=20 or less"):
-        aw.describe(small_problem(), aw.Plan(1, 1, how))
+        aw.describe(small_problem(), aw.Plan(1, 1, training))
     best = aw.Training(aw.Adam(1e-3), epochs=3, batch_size=9, keep="best")
     text = aw.describe(small_problem(), aw.Plan(1, 1, best))
     assert (text.rows, text.steps) == (18, 6)  # a tenth is held back
@@ -98,10 +98,10 @@ def test_describe_refuses_what_sample_would():
 
 
 def test_a_plan_evaluates_all_of_its_trainings_or_none():
-    how = aw.Training(aw.SGD(0.1), epochs=2, batch_size=4)
-    plan = aw.Plan(2, 3, how, how, shared_order=True)
+    training = aw.Training(aw.SGD(0.1), epochs=2, batch_size=4)
+    plan = aw.Plan(2, 3, training, training, shared_order=True)
     without = plan.evaluating(False)
     assert not without.first.evaluate
     assert not without.then.evaluate
     assert without.evaluating(True) == plan != without
-    assert aw.Plan(2, 1, how).evaluating(False).then is None
+    assert aw.Plan(2, 1, training).evaluating(False).then is None

@@ -75,9 +75,9 @@ def test_pilots_see_what_descent_is_known_to_do():
 
 
 @pytest.mark.parametrize("budget", [145, 1000])
-@pytest.mark.parametrize("how", [FAST, SLOW], ids=["fast", "slow"])
-def test_pilots_and_plan_are_paid_from_the_budget(budget, how):
-    planned = aw.plan_for(KEY, problem(), budget, first=how)
+@pytest.mark.parametrize("training", [FAST, SLOW], ids=["fast", "slow"])
+def test_pilots_and_plan_are_paid_from_the_budget(budget, training):
+    planned = aw.plan_for(KEY, problem(), budget, first=training)
     assert planned.spent == planned.pilots.epochs
     total = planned.spent + planned.plan.epochs
     assert total <= budget
@@ -86,7 +86,7 @@ def test_pilots_and_plan_are_paid_from_the_budget(budget, how):
 
 
 def test_slow_trainings_get_more_epochs_and_fewer_chains():
-    fast, slow = (aw.plan_for(KEY, problem(), 1000, first=how).plan for how in (FAST, SLOW))
+    fast, slow = (aw.plan_for(KEY, problem(), 1000, first=training).plan for training in (FAST, SLOW))
     assert slow.first.epochs > 4 * fast.first.epochs
     assert slow.chains < fast.chains
     assert slow.members == 1  # nothing that short trainings could follow
@@ -186,7 +186,7 @@ def test_noise_of_short_trainings_is_not_taken_for_a_walk():
     short = aw.Training(aw.SGD(0.25), epochs=1, batch_size=10)
     walk = aw.Rotation(step_size=0.01, refresh=0.0)
     trainings = module.Trainings(400, None, WIDE, short)
-    pilots = module.fly(KEY, wide(noise=20.0), 1000, 7, walk, trainings, "vectorized", None)
+    pilots = module.run_pilots(KEY, wide(noise=20.0), 1000, 7, walk, trainings, "vectorized", None)
     s = 1 - np.exp(-0.1)
     along = s * ((1 - s) ** 2 + 2 * (1 - s) + 3) / 3
     # Moves are of 3 chains in 40 weights and the spread has 80 degrees of freedom: off by a fifth or so together.
@@ -200,7 +200,7 @@ def test_trainings_that_run_apart_by_themselves_are_not_taken_for_a_walk():
     short = aw.Training(aw.Lion(0.1), epochs=1, batch_size=10)
     walk = aw.Rotation(step_size=0.001, refresh=0.0)
     trainings = module.Trainings(400, None, WIDE, short)
-    pilots = module.fly(KEY, wide(noise=20.0), 1000, 7, walk, trainings, "vectorized", None)
+    pilots = module.run_pilots(KEY, wide(noise=20.0), 1000, 7, walk, trainings, "vectorized", None)
     own = jax.random.fold_in(KEY, Stream.PILOT)
     plan = aw.Plan(module.CHAINS, 4, module.replace(WIDE, epochs=28), module.replace(short, epochs=2))
     ways = (walk, module._Slowed(walk, 0.0))
@@ -291,9 +291,9 @@ def test_classes_are_compared_by_their_probabilities():
     classes = aw.Problem(
         lambda key: jnp.zeros(2), lambda w, x: x[:, None] * w, aw.Categorical(), aw.Prior(scale=1.0), data=(X, labels)
     )
-    how = aw.Training(aw.SGD(0.1), epochs=1, batch_size=ROWS)
-    pilots = aw.plan_for(KEY, classes, 140, first=how).pilots
-    plan = aw.Plan(module.CHAINS, 1, module.replace(how, epochs=pilots.lengths[-1]))
+    training = aw.Training(aw.SGD(0.1), epochs=1, batch_size=ROWS)
+    pilots = aw.plan_for(KEY, classes, 140, first=training).pilots
+    plan = aw.Plan(module.CHAINS, 1, module.replace(training, epochs=pilots.lengths[-1]))
     _, asked = module._probes(jax.random.fold_in(KEY, Stream.PROBE), classes)
     members = aw.sample(jax.random.fold_in(KEY, Stream.PILOT), classes, plan, callbacks=[])
     probabilities = np.stack([jax.nn.softmax(asked[:, None] * one.params) for one in members])
@@ -312,9 +312,9 @@ def test_what_chains_have_in_common_is_found_among_what_they_do_not():
 
 
 def test_what_is_not_sure_does_not_count():
-    assert module._sure(np.array([1.0, 1.1, 0.9])) == pytest.approx(1)
-    assert module._sure(np.array([3.0, -1.0, 1.0])) == 0  # a mean of 1 with a standard error of 1.15
-    assert module._sure(np.array([-1.0, -1.1, -0.9])) == 0
+    assert module._significant_mean(np.array([1.0, 1.1, 0.9])) == pytest.approx(1)
+    assert module._significant_mean(np.array([3.0, -1.0, 1.0])) == 0  # a mean of 1 with a standard error of 1.15
+    assert module._significant_mean(np.array([-1.0, -1.1, -0.9])) == 0
 
 
 def halves():
@@ -353,7 +353,9 @@ def test_what_is_a_chains_own_is_not_reached_by_walking():
 def test_the_share_of_a_chains_own_is_seen():
     walk = aw.Independent()
     fast = aw.Training(aw.SGD(400.0), epochs=1, batch_size=400)
-    pilots = module.fly(KEY, halves(), 1000, 7, walk, module.Trainings(400, None, fast, None), "vectorized", None)
+    pilots = module.run_pilots(
+        KEY, halves(), 1000, 7, walk, module.Trainings(400, None, fast, None), "vectorized", None
+    )
     # Three chains of forty weights: the spread has 80 degrees of freedom, moves 120: off by a fifth or so together.
     assert pilots.reach[2] == pytest.approx(0.5, rel=0.6)
     assert pilots.slips[2] < 0.1 * pilots.spread
@@ -382,7 +384,7 @@ def test_later_members_follow_as_the_pilots_did(monkeypatch):
     found = rates.Rates(0.01, {0.01: 1.0}, 5, 25)
     seen = module.Pilots((7, 14, 28), (0.0,) * 3, (0.02, 0.01), 1.0, True, {2: 0.0}, {2: 1.0}, 147)
     monkeypatch.setattr(planner, "find_rate", lambda *_: found)
-    monkeypatch.setattr(planner, "fly", lambda *_: seen)
+    monkeypatch.setattr(planner, "run_pilots", lambda *_: seen)
     plan = aw.plan_for(KEY, wide(), 1000, aw.Independent()).plan
     assert plan.members > 1
     assert plan.first.epochs > seen.lengths[-1]
@@ -409,11 +411,11 @@ def test_ctrl_c_in_a_pilot_ends_it(monkeypatch):
 
     calls = []
 
-    def flown(*arguments):
+    def sample_once(*arguments):
         calls.append(arguments)
         return module.replace(whole(*arguments), complete=len(calls) < 2)
 
-    monkeypatch.setattr(module, "sample", flown)
+    monkeypatch.setattr(module, "sample", sample_once)
     with pytest.raises(KeyboardInterrupt):
         aw.plan_for(KEY, problem(), 1000, first=FAST)
     assert len(calls) == 2
@@ -481,7 +483,7 @@ def test_pilots_need_steps_that_tell(monkeypatch):
     ids=["nothing", "half", "problem", "training", "another keep", "walk", "key", "text for inputs", "no inputs"],
 )
 def test_what_is_wrong_is_said_before_any_pilot(change, words, monkeypatch):
-    for name in ("fly", "find_rate"):
+    for name in ("run_pilots", "find_rate"):
         monkeypatch.setattr(planner, name, lambda *_: pytest.fail("a pilot was run"))
     given = {"key": KEY, "problem": problem(), "budget": 200, "first": FAST, **change}
     with pytest.raises(InvalidInput) as caught:

@@ -115,7 +115,7 @@ def test_neighbours_that_diverged_push_half_a_place_away():
 @pytest.mark.parametrize("tops", [2.6, 9.9], ids=["between trials", "beyond what was tried"])
 def test_trials_between_two_rates_take_one_between_them(tops, monkeypatch):
     """Losses that are a parabola over the places of the ladder, from 0.001 at place 0 upwards."""
-    monkeypatch.setattr(rates, "_last_loss", lambda key, recipe: (place_of(recipe.how.optimizer.rate) - tops) ** 2)
+    monkeypatch.setattr(rates, "_last_loss", lambda key, recipe: (place_of(recipe.training.optimizer.rate) - tops) ** 2)
     found = find(2000, problem())
     assert len(found.losses) == rates.TRIALS
     expected = rates.MIDDLE * 10 ** (tops / 2) if tops == 2.6 else rates.rate_at(rates.TRIALS - 1)

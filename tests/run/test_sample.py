@@ -25,21 +25,21 @@ KEY = jax.random.key(0)
 
 
 def test_an_sae_chain_of_one_member_is_an_ae_member():
-    problem, how = small_problem(), small_plan().first
+    problem, training = small_problem(), small_plan().first
     walk, runner = aw.GuidedWalk(step_size=0.3), "sequential"
     chains = aw.sequential_anchored_ensemble(
-        KEY, problem, 3, 2, how, small_plan().then, walk, runner=runner, callbacks=[]
+        KEY, problem, 3, 2, training, small_plan().then, walk, runner=runner, callbacks=[]
     )
-    members = aw.sample(KEY, problem, aw.Plan(3, 1, how), walk=walk, runner=runner, callbacks=[])
+    members = aw.sample(KEY, problem, aw.Plan(3, 1, training), walk=walk, runner=runner, callbacks=[])
     for chain in range(3):
         assert leaves_equal(chains[chain, 0].params, members[chain, 0].params)
 
 
 def test_anchored_ensemble_is_algorithm_1():
     # Each member is one training from its own init towards its own draw from the prior: Algorithm 1 by hand.
-    problem, how = small_problem(), small_plan().first
+    problem, training = small_problem(), small_plan().first
     store = MemoryStore()
-    ensemble = aw.anchored_ensemble(KEY, problem, 3, how, runner="sequential", store=store, callbacks=[])
+    ensemble = aw.anchored_ensemble(KEY, problem, 3, training, runner="sequential", store=store, callbacks=[])
     assert [(m.info.chain, m.info.index) for m in ensemble] == [(0, 0), (1, 0), (2, 0)]
     positions = np.stack([np.asarray(tree.ravel(store.state(c).walk.position)) for c in range(3)])
     assert np.abs(np.corrcoef(positions) - np.eye(3)).max() < 0.9  # three draws, not one
@@ -47,7 +47,7 @@ def test_anchored_ensemble_is_algorithm_1():
         anchor = problem.prior.anchor(store.state(chain).walk.position)
         keys = first_keys(chain)
         start = problem.init(jax.random.fold_in(keys.init, 0))
-        params, losses = jax.jit(train)(keys.order, problem, how, anchor, start)
+        params, losses = jax.jit(train)(keys.order, problem, training, anchor, start)
         np.testing.assert_allclose(member.losses, losses, rtol=1e-5)
         for a, b in zip(jax.tree.leaves(member.params), jax.tree.leaves(params), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
@@ -89,10 +89,10 @@ def test_member_info_holds_the_full_loss_and_gradient_before_and_after():
 
 
 def test_evaluation_can_be_switched_off():
-    how = small_plan().first
-    with_it = aw.anchored_ensemble(KEY, small_problem(), 2, how, runner="sequential", callbacks=[])
-    how = replace(how, evaluate=False)
-    without = aw.anchored_ensemble(KEY, small_problem(), 2, how, runner="sequential", callbacks=[])
+    training = small_plan().first
+    with_it = aw.anchored_ensemble(KEY, small_problem(), 2, training, runner="sequential", callbacks=[])
+    training = replace(training, evaluate=False)
+    without = aw.anchored_ensemble(KEY, small_problem(), 2, training, runner="sequential", callbacks=[])
     assert np.isnan(without[0, 0].info.loss_end)
     assert without.diverged == 0
     np.testing.assert_allclose(without[1, 0].losses, with_it[1, 0].losses, rtol=1e-5)
@@ -104,8 +104,8 @@ def test_prior_with_its_own_mean_and_scale_reaches_the_members():
         small_init, small_apply, aw.Normal(scale=10.0), aw.Prior(scale=1e-3, mean=0.7),
         data=(np.ones((8, 2)), np.ones(8)),
     )  # fmt: skip
-    how = aw.Training(aw.Adam(0.1, end_rate=0.0), epochs=400, batch_size=8)
-    for leaf in jax.tree.leaves(aw.map_estimate(KEY, problem, how, callbacks=[])[0, 0].params):
+    training = aw.Training(aw.Adam(0.1, end_rate=0.0), epochs=400, batch_size=8)
+    for leaf in jax.tree.leaves(aw.map_estimate(KEY, problem, training, callbacks=[])[0, 0].params):
         np.testing.assert_allclose(leaf, 0.7, atol=1e-2)
 
 
@@ -266,8 +266,8 @@ def test_ctrl_c_ends_the_run_after_the_round_with_the_members_so_far():
     store, seen = MemoryStore(), []
     before = signal.getsignal(signal.SIGINT)
 
-    def interrupt(report):
-        seen.append(report)
+    def interrupt(round_info):
+        seen.append(round_info)
         if len(seen) == 4:
             os.kill(os.getpid(), signal.SIGINT)
 
@@ -286,7 +286,7 @@ def test_ctrl_c_ends_the_run_after_the_round_with_the_members_so_far():
 
 
 def test_a_second_ctrl_c_does_not_wait():
-    def impatient(report):
+    def impatient(round_info):
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
 
@@ -297,11 +297,11 @@ def test_a_second_ctrl_c_does_not_wait():
 
 
 def test_keep_best_holds_back_a_tenth():
-    how = aw.Training(aw.Adam(0.01), epochs=2, batch_size=6, keep="best")
-    posterior = aw.anchored_ensemble(KEY, small_problem(), 2, how, callbacks=[])
+    training = aw.Training(aw.Adam(0.01), epochs=2, batch_size=6, keep="best")
+    posterior = aw.anchored_ensemble(KEY, small_problem(), 2, training, callbacks=[])
     assert len(posterior) == 2
     own = small_problem(rows=18, validation=(np.ones((2, 2)), np.ones(2)))  # the shapes of the split: no new program
-    assert len(aw.anchored_ensemble(KEY, own, 2, how, callbacks=[])) == 2
+    assert len(aw.anchored_ensemble(KEY, own, 2, training, callbacks=[])) == 2
     with pytest.raises(InvalidInput, match="batch_size=19 for 18 rows"):
         aw.anchored_ensemble(KEY, small_problem(), 2, aw.Training(aw.Adam(0.01), 2, 19, keep="best"), callbacks=[])
 
@@ -386,7 +386,7 @@ def test_the_bar_is_closed_however_a_run_ends(capsys):
             Watched.ended += 1
             super().end()
 
-    def fail(report):
+    def fail(round_info):
         raise RuntimeError("mine")
 
     store, bar = MemoryStore(), Watched(disable=False)
@@ -404,18 +404,18 @@ def test_no_epoch_with_a_finite_validation_loss_is_a_failure():
         lambda key: jnp.ones(1), lambda w, x: x @ w, aw.Poisson(), aw.Prior(),
         data=(x, y), validation=(np.full((2, 1), 200.0), np.ones(2, int)),
     )  # fmt: skip
-    how = aw.Training(aw.SGD(1e-3), epochs=2, batch_size=8, keep="best")
+    training = aw.Training(aw.SGD(1e-3), epochs=2, batch_size=8, keep="best")
     with pytest.raises(TrainingFailed):
-        aw.map_estimate(KEY, problem, how, callbacks=[])
+        aw.map_estimate(KEY, problem, training, callbacks=[])
 
 
 @pytest.mark.parametrize("evaluate_members", [True, False])
 def test_a_loss_that_overflows_at_the_last_step_is_a_failure(evaluate_members):
     problem = aw.Problem(lambda key: jnp.zeros(1), lambda w, x: x @ w, aw.Normal(scale=1.0), aw.Prior(),
                          data=(np.ones((4, 1)), np.ones(4)))  # fmt: skip
-    how = aw.Training(aw.SGD(1e10), epochs=2, batch_size=4, evaluate=evaluate_members)
+    training = aw.Training(aw.SGD(1e10), epochs=2, batch_size=4, evaluate=evaluate_members)
     with pytest.raises(TrainingFailed):
-        aw.map_estimate(KEY, problem, how, callbacks=[])
+        aw.map_estimate(KEY, problem, training, callbacks=[])
 
 
 def test_half_precision_parameters_train():
@@ -425,9 +425,9 @@ def test_half_precision_parameters_train():
         lambda key: jnp.zeros(3, jnp.bfloat16), lambda w, x: x @ w, aw.Normal(scale=0.1), aw.Prior(scale=1.0),
         data=(x, x @ [1.0, -1.0, 0.5]),
     )  # fmt: skip
-    how = aw.Training(aw.Adam(0.1, end_rate=1e-3), epochs=100, batch_size=16, keep="best")
+    training = aw.Training(aw.Adam(0.1, end_rate=1e-3), epochs=100, batch_size=16, keep="best")
     store = MemoryStore()
-    posterior = aw.sample(KEY, problem, aw.Plan(1, 1, how), store=store, callbacks=[])
+    posterior = aw.sample(KEY, problem, aw.Plan(1, 1, training), store=store, callbacks=[])
     assert posterior[0, 0].params.dtype == jnp.bfloat16
     np.testing.assert_allclose(posterior[0, 0].params.astype(float), [1.0, -1.0, 0.5], atol=0.05)
     assert store.state(0).walk.position.dtype == np.float32  # the walk keeps its precision
@@ -435,8 +435,8 @@ def test_half_precision_parameters_train():
 
 def test_an_optimiser_that_looks_at_the_loss():
     model = LinearGaussian()
-    how = aw.Training(optax.lbfgs(), epochs=15, batch_size=24)
-    estimate = aw.map_estimate(KEY, model.problem, how, callbacks=[])[0, 0].params["w"]
+    training = aw.Training(optax.lbfgs(), epochs=15, batch_size=24)
+    estimate = aw.map_estimate(KEY, model.problem, training, callbacks=[])[0, 0].params["w"]
     np.testing.assert_allclose(estimate, model.posterior_mean, atol=1e-3)
 
 
@@ -487,7 +487,7 @@ def test_a_callback_that_cannot_start_leaves_no_other_open():
             if self.fails:
                 raise OSError("no room")
 
-        def __call__(self, report):
+        def __call__(self, round_info):
             pass
 
         def end(self):

@@ -24,9 +24,9 @@ WALKS = [aw.GuidedWalk(step_size=0.5), aw.Autoregressive(step_size=0.6)]
 @lru_cache
 def draw(mean, members, walk, perturb=False):
     model = LinearGaussian(mean)
-    how = model.training()
+    training = model.training()
     # Batches are full, so the order of rows decides nothing: a shared one is just faster.
-    plan = aw.Plan(CHAINS, members, first=how, then=how if members > 1 else None, shared_order=True)
+    plan = aw.Plan(CHAINS, members, first=training, then=training if members > 1 else None, shared_order=True)
     store, runner = MemoryStore(), aw.Vectorized(width=1000)
     posterior = aw.sample(
         jax.random.key(0), model.problem, plan, walk, runner, store=store, callbacks=[], perturb_targets=perturb
@@ -105,8 +105,8 @@ def test_perturbed_targets_respect_weights():
     weights = np.linspace(0.0, 3.0, model.rows)
     base = model.problem
     problem = aw.Problem(base.init, base.apply, base.likelihood, base.prior, data=(model.x, model.y), weights=weights)
-    how = aw.Training(aw.SGD(0.4, momentum=0.5), epochs=300, batch_size=model.rows)
-    plan = aw.Plan(3, 1, how, shared_order=True)
+    training = aw.Training(aw.SGD(0.4, momentum=0.5), epochs=300, batch_size=model.rows)
+    plan = aw.Plan(3, 1, training, shared_order=True)
     posterior = aw.sample(jax.random.key(0), problem, plan, store=store, callbacks=[], perturb_targets=True)
     precision = model.x.T @ (weights[:, None] * model.x) / model.noise**2 + model.prior_precision
     for chain in range(3):
@@ -125,8 +125,8 @@ def test_perturbed_targets_respect_weights():
 
 def test_minibatches_with_a_rate_that_goes_to_zero_reach_the_optimum():
     model = LinearGaussian()
-    how = aw.Training(aw.SGD(0.15, end_rate=0.0), epochs=1500, batch_size=7)
-    estimate = aw.map_estimate(jax.random.key(0), model.problem, how, callbacks=[])[0, 0].params["w"]
+    training = aw.Training(aw.SGD(0.15, end_rate=0.0), epochs=1500, batch_size=7)
+    estimate = aw.map_estimate(jax.random.key(0), model.problem, training, callbacks=[])[0, 0].params["w"]
     np.testing.assert_allclose(estimate, model.posterior_mean, atol=0.02)
 
 

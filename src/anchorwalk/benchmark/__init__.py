@@ -1,4 +1,8 @@
-"""The paper's benchmark: five tasks, four budgets, methods, scores, records, tables (paper, section 4 and appendix)."""
+"""The paper's experiment: five tasks, four budgets, methods, scores, records, tables (paper, section 4 and appendix).
+
+Import `open_case`, `run`, `Request`, `Variant` and the tables of names from here; `records` reads and writes results.
+Data sets, networks and reference posteriors of the paper have packages of their own below.
+"""
 
 from anchorwalk.benchmark.experiment import Request, open_case, run
 from anchorwalk.benchmark.methods import METHODS

@@ -65,13 +65,13 @@ def measure(task: str) -> Cost:
     y = rng.integers(shape.classes, size=rows)
     prior = Prior(scale=float(np.sqrt(settings.prior_variance)))
     problem = Problem(shape.network.init, shape.network.apply, Categorical(), prior, data=(x, y))
-    how = settings.training("first", 1, rows)
+    training = settings.training("first", 1, rows)
     program = jax.jit(train)
     params = problem.init(jax.random.key(0))
     seconds = []
     for _ in range(3):  # the first one compiles
         began = time.perf_counter()
-        jax.block_until_ready(program(jax.random.key(1), problem, how, params, params))  # type: ignore[no-untyped-call]
+        jax.block_until_ready(program(jax.random.key(1), problem, training, params, params))  # type: ignore[no-untyped-call]
         seconds.append((time.perf_counter() - began) / STEPS)
     steps = -(-shape.rows // settings.batch_size)
     step = min(seconds[1:])

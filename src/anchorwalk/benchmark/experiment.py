@@ -61,13 +61,13 @@ class Outcome(NamedTuple):
     """What a request came to.
 
     Attributes:
-        made: Runs that were made now.
-        there: Runs that had been made before.
+        new: Runs that this call made.
+        recorded: Runs whose records were there before.
         complete: False where Ctrl-C ended it before.
     """
 
-    made: int
-    there: int
+    new: int
+    recorded: int
     complete: bool
 
 
@@ -104,9 +104,10 @@ def run(
             "results", f"{str(request.results)!r} ({error.strerror})", "a folder to write to", "Choose another."
         )
     names = {r: _name(case, request, r) for r in range(request.runs)}
-    records.check_same(request.results, names.values(), about)
-    missing = [r for r, name in names.items() if not records.there(request.results, name, request.save_predictions)]
-    there, made = len(names) - len(missing), 0
+    path = records.path_of(request.results, case.task, request.method)
+    records.check_same(path, names.values(), about)
+    missing = records.missing(path, names, request.save_predictions)
+    recorded, new = len(names) - len(missing), 0
     together = method.together(case, request.budget)
     root = jax.random.key(request.seed)
     for start in range(0, len(missing), together):
@@ -115,25 +116,25 @@ def run(
         folder = request.members / names[block[0]] if together == 1 else None
         for r, posterior in zip(block, method.run(keys, case, request.budget, folder, quiet), strict=True):
             if not posterior.complete:  # Ctrl-C: what a run by itself has trained is in its folder, to go on with
-                return Outcome(made, there, complete=False)
+                return Outcome(new, recorded, complete=False)
             scored = score(case, posterior)
-            record = {**about, **_made(r, posterior, len(block), scored)}
+            record = {"name": names[r], **about, **_own_part(r, posterior, len(block), scored)}
             predictions = scored.predictions if request.save_predictions else None
             # Again, as another process may have written some in the meantime.
-            records.check_same(request.results, names.values(), about)
-            records.write(request.results, names[r], record, predictions)
-            made += 1
+            records.check_same(path, names.values(), about)
+            records.write(path, record, predictions)
+            new += 1
             done(names[r], record)
             if folder is not None and not request.keep_members:
                 shutil.rmtree(folder, ignore_errors=True)
-    return Outcome(made, there, complete=True)
+    return Outcome(new, recorded, complete=True)
 
 
 def _name(case: Case, request: Request, r: int) -> str:
     return records.name_of(case.label, request.method, request.budget, request.protocol, request.seed, r)
 
 
-def _made(r: int, posterior: Posterior, side_by_side: int, scored: Scored) -> dict[str, Any]:
+def _own_part(r: int, posterior: Posterior, side_by_side: int, scored: Scored) -> dict[str, Any]:
     """What is a run's own in its record."""
     return {
         "run": r,
@@ -171,5 +172,5 @@ def _about(case: Case, request: Request, method: Method) -> dict[str, Any]:
             "floor": reference.floor,
         },
         "notes": list(case.notes),
-        **records.surroundings(),
+        **records.environment(),
     }

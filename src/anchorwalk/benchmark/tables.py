@@ -151,10 +151,10 @@ def markdown(table: Table) -> str:
 
 
 def _legend(table: Table) -> str:
-    made = len(table.records)
     return (
-        f"From {made:,} records, protocol `{table.protocol}`. Bold: the better median of AE and SAE, ours and the "
-        "paper's each among themselves. n is the number of runs; a cell without a run is empty. "
+        f"From {len(table.records):,} records, protocol `{table.protocol}`. "
+        "Bold: the better median of AE and SAE, ours and the paper's each among themselves. "
+        "n is the number of runs; a cell without a run is empty. "
         "The floor is the distance between two halves of the reference posterior's own chains."
     )
 

@@ -110,15 +110,17 @@ def _library() -> Any:
         raise ImportError("to_arviz needs ArviZ: pip install 'anchorwalk[arviz]'") from error
 
     def wrap(groups: Mapping[str, Group], coords: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
-        made = {name: xarray.Dataset(dict(group), _coords(group, coords), attributes) for name, group in groups.items()}
+        datasets = {
+            name: xarray.Dataset(dict(group), _coords(group, coords), attributes) for name, group in groups.items()
+        }
         if newer:
-            data = xarray.DataTree.from_dict(made)
+            data = xarray.DataTree.from_dict(datasets)
             data.attrs.update(attributes)
             return data
         import arviz
 
         kind: Any = arviz.InferenceData
-        return kind(attrs=dict(attributes), **made)
+        return kind(attrs=dict(attributes), **datasets)
 
     return wrap
 

@@ -1,4 +1,4 @@
-"""What the doors share: the libraries, a row of inputs, parameters as plain dictionaries, and what is refused."""
+"""What the adapters share: the libraries, a row of inputs, parameters as plain dictionaries, and what is refused."""
 
 import importlib
 import inspect
@@ -20,7 +20,7 @@ Keywords = tuple[tuple[str, Any], ...]
 """Arguments of a model's call, in the order of their names."""
 
 
-class Made(NamedTuple):
+class Adapted(NamedTuple):
     """A network, and whether dropout had to be switched off for it."""
 
     network: Network
@@ -38,7 +38,7 @@ class Row(NamedTuple):
         return jax.tree.unflatten(self.structure, [jnp.zeros(shape, dtype) for shape, dtype in self.leaves])
 
 
-def library(door: str, name: str, extra: str) -> Any:
+def library(adapter: str, name: str, extra: str) -> Any:
     """An optional library's module.
 
     Raises:
@@ -47,15 +47,15 @@ def library(door: str, name: str, extra: str) -> Any:
     try:
         return importlib.import_module(name)
     except (ImportError, AttributeError) as error:  # a library for another JAX fails by either
-        raise ImportError(f"{door} needs {name} ({error}): pip install 'anchorwalk[{extra}]'") from error
+        raise ImportError(f"{adapter} needs {name} ({error}): pip install 'anchorwalk[{extra}]'") from error
 
 
-def cached(make: Callable[..., Made]) -> Callable[..., Made]:
+def cached(make: Callable[..., Adapted]) -> Callable[..., Adapted]:
     """Equal arguments give the same functions, where arguments can be compared; others are made anew."""
     kept = lru_cache(make)
 
     @wraps(make)
-    def call(*arguments: Any) -> Made:
+    def call(*arguments: Any) -> Adapted:
         try:
             hash(arguments)
         except TypeError:
@@ -65,13 +65,13 @@ def cached(make: Callable[..., Made]) -> Callable[..., Made]:
     return call
 
 
-def one_row(door: str, x_sample: Inputs) -> Row:
+def one_row(adapter: str, x_sample: Inputs) -> Row:
     """Shapes and dtypes of one row of a sample of inputs.
 
     Raises:
         InvalidInput: No arrays with a leading axis of rows.
     """
-    argument = f"{door}(x_sample=)"
+    argument = f"{adapter}(x_sample=)"
     leaves, structure = jax.tree.flatten(x_sample)
     if not leaves or any(np.ndim(leaf) == 0 for leaf in leaves):
         remedy = "Pass a few rows of the data, such as x[:1], as arrays."
@@ -150,10 +150,10 @@ def refuse_state(argument: str, what: str, remedy: str) -> NoReturn:
     checks.reject(argument, what, "a model of parameters alone, whose calls change nothing", remedy)
 
 
-def warn_of_dropout(door: str) -> None:
+def warn_of_dropout(adapter: str) -> None:
     """Say that dropout is off."""
     warn(
-        f"{door}: dropout is switched off, in training too: the members of an anchored ensemble differ by their "
+        f"{adapter}: dropout is switched off, in training too: the members of an anchored ensemble differ by their "
         "anchors, and each minimises a loss without noise of its own. Take dropout out of the model, or switch it off "
         "there, to be rid of this warning",
         DropoutWarning,

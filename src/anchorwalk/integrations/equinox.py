@@ -8,7 +8,7 @@ import numpy as np
 
 from anchorwalk import checks
 from anchorwalk.integrations import common
-from anchorwalk.integrations.common import Keywords, Made
+from anchorwalk.integrations.common import Adapted, Keywords
 from anchorwalk.networks.network import Network
 from anchorwalk.types import Array, Inputs, Key, Params
 
@@ -56,14 +56,14 @@ def from_equinox(maker: Any, *, vmap: bool = True, **call: Any) -> Network:
         checks.reject(MAKER, repr(maker), "a function from a key to a model", "See help(anchorwalk.from_equinox).")
     if not isinstance(vmap, bool):
         checks.reject("from_equinox(vmap=)", repr(vmap), "True or False", "See help(anchorwalk.from_equinox).")
-    made = _equinox(maker, vmap, common.keywords(call))
-    if made.dropout:
+    adapted = _equinox(maker, vmap, common.keywords(call))
+    if adapted.dropout:
         common.warn_of_dropout(DOOR)
-    return made.network
+    return adapted.network
 
 
 @common.cached
-def _equinox(maker: Any, vmap: bool, call: Keywords) -> Made:
+def _equinox(maker: Any, vmap: bool, call: Keywords) -> Adapted:
     equinox = common.library(DOOR, "equinox", "equinox")
     by_name = common.takes(maker, "key")
 
@@ -93,7 +93,7 @@ def _equinox(maker: Any, vmap: bool, call: Keywords) -> Made:
 
         return jax.vmap(function)(x) if vmap else function(x)
 
-    return Made(Network(init, apply), dropout)
+    return Adapted(Network(init, apply), dropout)
 
 
 def _template(model_of: Any) -> Any:

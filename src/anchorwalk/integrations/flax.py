@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from anchorwalk import checks
 from anchorwalk.integrations import common
-from anchorwalk.integrations.common import Keywords, Made, Row
+from anchorwalk.integrations.common import Adapted, Keywords, Row
 from anchorwalk.networks.network import Network
 from anchorwalk.types import Array, Inputs, Key, Params
 
@@ -48,7 +48,7 @@ def from_flax(module: Any, x_sample: Inputs, **call: Any) -> Network:
     linen, nnx = (common.library(DOOR, name, "flax") for name in ("flax.linen", "flax.nnx"))
     row = common.one_row(DOOR, x_sample)
     if isinstance(module, linen.Module):
-        made = _linen(module, row, common.keywords(call))
+        adapted = _linen(module, row, common.keywords(call))
     elif isinstance(module, nnx.Module):
         given = f"an NNX model that is made already, of type {type(module).__name__}"
         remedy = "Pass what makes it, from_flax(lambda rngs: Net(..., rngs=rngs), x_sample)."
@@ -58,17 +58,17 @@ def from_flax(module: Any, x_sample: Inputs, **call: Any) -> Network:
             MODULE, f"the class {module.__name__}", "an instance of it", f"Pass {module.__name__}(...), with brackets."
         )
     elif callable(module):
-        made = _nnx(module, row, common.keywords(call))
+        adapted = _nnx(module, row, common.keywords(call))
     else:
         expected = "a Linen module, or a function from nnx.Rngs to an NNX model"
         checks.reject(MODULE, repr(module), expected, "See help(anchorwalk.from_flax).")
-    if made.dropout:
+    if adapted.dropout:
         common.warn_of_dropout(DOOR)
-    return made.network
+    return adapted.network
 
 
 @common.cached
-def _linen(module: Any, row: Row, call: Keywords) -> Made:
+def _linen(module: Any, row: Row, call: Keywords) -> Adapted:
     linen = common.library(DOOR, "flax.linen", "flax")
     core = common.library(DOOR, "flax.core", "flax")
     seen: list[Any] = []
@@ -116,7 +116,7 @@ def _linen(module: Any, row: Row, call: Keywords) -> Made:
     def apply(params: Params, x: Inputs) -> Array:
         return outputs(params, x, quiet)
 
-    return Made(Network(init, apply), quiet)
+    return Adapted(Network(init, apply), quiet)
 
 
 def _refuse_collections(module: Any, names: list[str]) -> None:
@@ -129,7 +129,7 @@ def _refuse_collections(module: Any, names: list[str]) -> None:
 
 
 @common.cached
-def _nnx(maker: Any, row: Row, call: Keywords) -> Made:
+def _nnx(maker: Any, row: Row, call: Keywords) -> Adapted:
     nnx = common.library(DOOR, "flax.nnx", "flax")
     by_name = common.takes(maker, "rngs")
 
@@ -141,12 +141,12 @@ def _nnx(maker: Any, row: Row, call: Keywords) -> Made:
             checks.reject(MODULE, given, "one that returns an NNX model", "Pass lambda rngs: Net(..., rngs=rngs).")
         return model
 
-    made: list[Any] = []
-    error = common.attempt(lambda: made.append(nnx.eval_shape(lambda: model_of(jax.random.key(0)))))
+    models: list[Any] = []
+    error = common.attempt(lambda: models.append(nnx.eval_shape(lambda: model_of(jax.random.key(0)))))
     if error is not None:
         remedy = "Pass a function of nnx.Rngs that makes the model; arrays it needs go into nnx.Param."
         common.refuse_error(MODULE, error, remedy)
-    model = made[0]
+    model = models[0]
     dropout = _eval_mode(nnx, model)
     structure, params, streams, statistics, rest = nnx.split(model, nnx.Param, nnx.RngState, nnx.BatchStat, ...)
     if jax.tree.leaves(statistics):
@@ -181,7 +181,7 @@ def _nnx(maker: Any, row: Row, call: Keywords) -> Made:
     error = common.attempt(lambda: jax.eval_shape(works, like, row.zeros()))
     if error is not None:
         common.refuse_error(MODULE, error, f"{RANDOM} x_sample has rows first.")
-    return Made(Network(init, apply), dropout)
+    return Adapted(Network(init, apply), dropout)
 
 
 def _eval_mode(nnx: Any, model: Any) -> bool:

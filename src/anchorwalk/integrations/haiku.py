@@ -7,7 +7,7 @@ import jax
 
 from anchorwalk import checks
 from anchorwalk.integrations import common
-from anchorwalk.integrations.common import Keywords, Made, Row
+from anchorwalk.integrations.common import Adapted, Keywords, Row
 from anchorwalk.networks.network import Network
 from anchorwalk.types import Array, Inputs, Key, Params
 
@@ -61,7 +61,7 @@ def from_haiku(function: Any, x_sample: Inputs, **call: Any) -> Network:
 
 
 @common.cached
-def _haiku(function: Any, row: Row, call: Keywords) -> Made:
+def _haiku(function: Any, row: Row, call: Keywords) -> Adapted:
     haiku = common.library(DOOR, "haiku", "haiku")
     if not isinstance(function, haiku.Transformed | haiku.TransformedWithState):
         function = haiku.transform_with_state(function)
@@ -74,12 +74,12 @@ def _haiku(function: Any, row: Row, call: Keywords) -> Made:
             common.refuse_statistics(FUNCTION, "hk.BatchNorm")
         return next_function(*arguments, **named)
 
-    def made(key: Key) -> tuple[Params, Any]:
+    def initialise(key: Key) -> tuple[Params, Any]:
         found = function.init(key, row.zeros(), **dict(call))
         return found if with_state else (found, {})
 
     def init(key: Key) -> Params:
-        return {module: dict(params) for module, params in made(key)[0].items()}
+        return {module: dict(params) for module, params in initialise(key)[0].items()}
 
     def apply(params: Params, x: Inputs) -> Array:
         if with_state:
@@ -88,7 +88,7 @@ def _haiku(function: Any, row: Row, call: Keywords) -> Made:
 
     def works() -> None:
         with haiku.intercept_methods(no_batch_norm):
-            _, state = jax.eval_shape(made, jax.random.key(0))
+            _, state = jax.eval_shape(initialise, jax.random.key(0))
         if jax.tree.leaves(state):
             names = ", ".join(map(repr, state))
             common.refuse_state(FUNCTION, f"the state of {names}", STATE)
@@ -99,4 +99,4 @@ def _haiku(function: Any, row: Row, call: Keywords) -> Made:
         if not with_state and "_state" in str(error):  # what hk.transform says of a function that uses them
             common.refuse_state(FUNCTION, f"{type(error).__name__}: {error}", STATE)
         common.refuse_error(FUNCTION, error, RANDOM)
-    return Made(Network(init, apply), False)
+    return Adapted(Network(init, apply), False)

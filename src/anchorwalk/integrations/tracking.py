@@ -18,7 +18,7 @@ from anchorwalk import checks
 from anchorwalk.errors import Status
 from anchorwalk.methods.base import Member
 from anchorwalk.plan.plan import Plan
-from anchorwalk.run.callbacks import Report
+from anchorwalk.run.callbacks import RoundInfo
 
 BATCH = 1000
 """Numbers that MLflow takes in one call."""
@@ -32,15 +32,15 @@ class Scalar(NamedTuple):
     step: int
 
 
-def scalars(report: Report) -> Iterator[Scalar]:
+def scalars(round_info: RoundInfo) -> Iterator[Scalar]:
     """What a round tells, as numbers; see the module."""
-    for chain, member in zip(report.chains, report.members, strict=True):
+    for chain, member in zip(round_info.chains, round_info.members, strict=True):
         for name, value in _of_member(member).items():
             if math.isfinite(value):
-                yield Scalar(f"{name}/chain_{chain}", value, report.index)
-    yield Scalar("run/members_done", float(report.members_done), report.members_done)
-    yield Scalar("run/epochs_done", float(report.epochs_done), report.members_done)
-    yield Scalar("run/seconds", report.seconds, report.members_done)
+                yield Scalar(f"{name}/chain_{chain}", value, round_info.index)
+    yield Scalar("run/members_done", float(round_info.members_done), round_info.members_done)
+    yield Scalar("run/epochs_done", float(round_info.epochs_done), round_info.members_done)
+    yield Scalar("run/seconds", round_info.seconds, round_info.members_done)
 
 
 def _of_member(member: Member) -> dict[str, float]:
@@ -57,7 +57,7 @@ def _of_member(member: Member) -> dict[str, float]:
 
 def parameters(plan: Plan, settings: Mapping[str, Any]) -> dict[str, str]:
     """A plan and what else was given, as flat text: `first.epochs` and the like."""
-    return dict(_flat({"plan": plan.form(), **settings}))
+    return dict(_flat({"plan": plan.to_json(), **settings}))
 
 
 def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
@@ -103,9 +103,9 @@ class TensorBoard:
         text = json.dumps(parameters(plan, self._settings), indent=2, ensure_ascii=False)
         self._writer.add_text("settings", "\n".join(f"    {line}" for line in text.splitlines()))
 
-    def __call__(self, report: Report) -> None:
+    def __call__(self, round_info: RoundInfo) -> None:
         """Write a round."""
-        for name, value, step in scalars(report):
+        for name, value, step in scalars(round_info):
             self._writer.add_scalar(name, value, step)
         self._writer.flush()
 
@@ -181,14 +181,14 @@ class MLflow:
             self.end()
             raise
 
-    def __call__(self, report: Report) -> None:
+    def __call__(self, round_info: RoundInfo) -> None:
         """Log a round."""
         now = int(time.time() * 1000)
         metric = self._library.entities.Metric
-        metrics = [metric(self._prefix + name, value, now, step) for name, value, step in scalars(report)]
+        metrics = [metric(self._prefix + name, value, now, step) for name, value, step in scalars(round_info)]
         for first in range(0, len(metrics), BATCH):
             self._client.log_batch(self._run_id, metrics=metrics[first : first + BATCH])
-        self._done = report.members_done >= report.plan.total
+        self._done = round_info.members_done >= round_info.plan.total
 
     def end(self) -> None:
         """End the run if it was started here."""

@@ -42,8 +42,8 @@ def anchored_ensemble(
         >>> import anchorwalk as aw, jax, jax.numpy as jnp
         >>> problem = aw.Problem(lambda key: jnp.zeros(()), lambda w, x: w * x, aw.Normal(scale=0.5),
         ...                      aw.Prior(scale=1.0), data=(jnp.ones(8), jnp.ones(8)))
-        >>> how = aw.Training(aw.SGD(0.5), epochs=10, batch_size=8)
-        >>> len(aw.anchored_ensemble(jax.random.key(0), problem, 4, how, callbacks=[]))
+        >>> training = aw.Training(aw.SGD(0.5), epochs=10, batch_size=8)
+        >>> len(aw.anchored_ensemble(jax.random.key(0), problem, 4, training, callbacks=[]))
         4
     """
     plan = Plan(chains=checks.count("members", members), members=1, first=training)

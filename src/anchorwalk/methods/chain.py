@@ -25,7 +25,7 @@ class Recipe(NamedTuple):
 
     problem: Problem
     walk: Walk
-    how: Training
+    training: Training
 
 
 class Options(NamedTuple):
@@ -92,14 +92,14 @@ def step_chain(
 def _train_member(
     order_key: Key, recipe: Recipe, state: ChainState, chain: Array, index: Array, acceptance: Array
 ) -> tuple[ChainState, Member]:
-    problem, _, how = recipe
+    problem, _, training = recipe
     anchor = problem.prior.anchor(state.walk.position)
     noise = None if state.noise is None else state.noise.position
-    params, losses = train(order_key, problem, how, anchor, state.params, noise)
-    start, end = _evaluate_both(problem, how, anchor, state.params, params, noise)
+    params, losses = train(order_key, problem, training, anchor, state.params, noise)
+    start, end = _evaluate_both(problem, training, anchor, state.params, params, noise)
     final_loss = end.loss
-    if not how.evaluate:  # one batch is enough to see whether the loss is finite
-        first_batch = tree.lane(in_order(problem.n, how.batch_size), 0)
+    if not training.evaluate:  # one batch is enough to see whether the loss is finite
+        first_batch = tree.lane(in_order(problem.n, training.batch_size), 0)
         final_loss = anchored_loss(problem, anchor, params, first_batch, noise)
     good = tree.all_finite(params) & jnp.isfinite(final_loss)
     info = MemberInfo(
@@ -118,14 +118,14 @@ def _train_member(
 
 
 def _evaluate_both(
-    problem: Problem, how: Training, anchor: Params, before: Params, after: Params, noise: Array | None
+    problem: Problem, training: Training, anchor: Params, before: Params, after: Params, noise: Array | None
 ) -> tuple[Evaluation, Evaluation]:
-    if not how.evaluate:
+    if not training.evaluate:
         nan = jnp.full((), jnp.nan)
         return Evaluation(nan, nan), Evaluation(nan, nan)
     both = jax.tree.map(lambda *leaves: jnp.stack(leaves), before, after)
     # A loop of two, so that the pass over the data is compiled once.
-    found = jax.lax.map(lambda params: evaluate(problem, anchor, params, noise, how.batch_size), both)
+    found = jax.lax.map(lambda params: evaluate(problem, anchor, params, noise, training.batch_size), both)
     return tree.lane(found, 0), tree.lane(found, 1)
 
 

@@ -35,8 +35,8 @@ def map_estimate(
         >>> import anchorwalk as aw, jax, jax.numpy as jnp
         >>> problem = aw.Problem(lambda key: jnp.zeros(()), lambda w, x: w * x, aw.Normal(scale=1.0),
         ...                      aw.Prior(scale=1.0), data=(jnp.ones(3), jnp.full(3, 4.0)))
-        >>> how = aw.Training(aw.SGD(0.1), epochs=100, batch_size=3)
-        >>> posterior = aw.map_estimate(jax.random.key(0), problem, how, callbacks=[])
+        >>> training = aw.Training(aw.SGD(0.1), epochs=100, batch_size=3)
+        >>> posterior = aw.map_estimate(jax.random.key(0), problem, training, callbacks=[])
         >>> round(float(posterior[0, 0].params), 3)  # 3 * 4 / (3 + 1)
         3.0
     """

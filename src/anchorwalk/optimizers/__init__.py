@@ -1,7 +1,11 @@
-"""Training of one member: settings, optimisers, order of rows, and the loop itself."""
+"""TRAIN of Algorithms 1 and 2: optimisers as recipes, the settings of one training, and the minibatch descent itself.
 
-from anchorwalk.optimizers.recipes import SGD, Adam, Bare, Lion, Optimizer
+Import `Adam`, `SGD`, `Lion`, `Optimizer`, `Training`, `train` and `shuffled` from here. Nothing here knows of anchors'
+walks or chains.
+"""
+
+from anchorwalk.optimizers.recipes import SGD, Adam, Lion, OptaxOptimizer, Optimizer
 from anchorwalk.optimizers.train import shuffled, train
 from anchorwalk.optimizers.training import Training
 
-__all__ = ["SGD", "Adam", "Bare", "Lion", "Optimizer", "Training", "shuffled", "train"]
+__all__ = ["SGD", "Adam", "Lion", "OptaxOptimizer", "Optimizer", "Training", "shuffled", "train"]

@@ -147,7 +147,7 @@ class Lion:
 
 @tree.node(static=("transformation",))
 @dataclass(frozen=True)
-class Bare:
+class OptaxOptimizer:
     """An optax optimiser as it is; its numbers are fixed in the compiled program."""
 
     transformation: optax.GradientTransformation

@@ -47,14 +47,14 @@ def shuffled(key: Key, n: int, batch_size: int) -> Batch:
 
 
 def train(
-    key: Key, problem: Problem, how: Training, anchor: Params, params: Params, noise: Array | None = None
+    key: Key, problem: Problem, training: Training, anchor: Params, params: Params, noise: Array | None = None
 ) -> tuple[Params, Array]:
     """Minimise the anchored loss from `params`.
 
     Args:
         key: Decides the order of the rows, nothing else.
         problem: What to fit.
-        how: Optimiser, epochs, batch size.
+        training: Optimiser, epochs, batch size.
         anchor: θ_anc; an argument, so that one compiled program serves every member.
         params: θ_init.
         noise: Perturbation of all targets in units of the likelihood's noise, or None.
@@ -67,13 +67,13 @@ def train(
         >>> from anchorwalk.optimizers import train
         >>> problem = aw.Problem(lambda key: jnp.zeros(()), lambda w, x: x * w, aw.Normal(scale=1.0),
         ...                      aw.Prior(scale=1.0), data=(jnp.ones(3), jnp.full(3, 4.0)))
-        >>> how = aw.Training(aw.SGD(0.1), epochs=100, batch_size=3)
-        >>> params, losses = train(jax.random.key(0), problem, how, jnp.zeros(()), jnp.zeros(()))
+        >>> training = aw.Training(aw.SGD(0.1), epochs=100, batch_size=3)
+        >>> params, losses = train(jax.random.key(0), problem, training, jnp.zeros(()), jnp.zeros(()))
         >>> round(float(params), 3), losses.shape  # the optimum is 3 * 4 / (3 + 1)
         (3.0, (100,))
     """
     n = problem.n
-    optimizer = optax.with_extra_args_support(how.optimizer.build(how.steps(n)))
+    optimizer = optax.with_extra_args_support(training.optimizer.build(training.steps(n)))
 
     def step(carry: tuple[Params, Any], batch: Batch) -> tuple[tuple[Params, Any], Array]:
         params, state = carry
@@ -88,17 +88,17 @@ def train(
 
     def epoch(carry: tuple[Params, Any, _Best | None], number: Array) -> tuple[Any, Array]:
         params, state, best = carry
-        batches = shuffled(jax.random.fold_in(key, number), n, how.batch_size)
+        batches = shuffled(jax.random.fold_in(key, number), n, training.batch_size)
         (params, state), losses = jax.lax.scan(step, (params, state), batches)
         if best is not None:
-            loss = validation_loss(problem, anchor, params, how.batch_size)
+            loss = validation_loss(problem, anchor, params, training.batch_size)
             best = tree.where(loss < best.loss, _Best(params, loss), best)
         return (params, state, best), jnp.sum(losses)
 
     # Differs from the paper, where the best epoch is kept on validation rows: here only on request.
     worst = jnp.asarray(jnp.inf, problem.data.weights.dtype)
-    best = _Best(params, worst) if how.keep == "best" else None
-    (params, _, best), losses = jax.lax.scan(epoch, (params, optimizer.init(params), best), jnp.arange(how.epochs))
+    best = _Best(params, worst) if training.keep == "best" else None
+    (params, _, best), losses = jax.lax.scan(epoch, (params, optimizer.init(params), best), jnp.arange(training.epochs))
     if best is not None:  # where no epoch had a finite loss there is no best, and that must show
         none = jax.tree.map(lambda leaf: jnp.full_like(leaf, jnp.nan), best.params)
         params = tree.where(jnp.isfinite(best.loss), best.params, none)

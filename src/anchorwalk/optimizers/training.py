@@ -6,7 +6,7 @@ from typing import Any, Literal
 import optax
 
 from anchorwalk import checks, tree
-from anchorwalk.optimizers.recipes import SGD, Adam, Bare, Lion
+from anchorwalk.optimizers.recipes import SGD, Adam, Lion, OptaxOptimizer
 
 
 @tree.node(static=("epochs", "batch_size", "keep", "evaluate"))
@@ -40,8 +40,8 @@ class Training:
 
     def __post_init__(self) -> None:
         if isinstance(self.optimizer, optax.GradientTransformation):
-            object.__setattr__(self, "optimizer", Bare(self.optimizer))
-        if not isinstance(self.optimizer, Adam | SGD | Lion | Bare):
+            object.__setattr__(self, "optimizer", OptaxOptimizer(self.optimizer))
+        if not isinstance(self.optimizer, Adam | SGD | Lion | OptaxOptimizer):
             remedy = (
                 "Pass Adam(rate), SGD(rate), Lion(rate) or an optax optimiser such as optax.adam(rate), with brackets."
             )
@@ -54,7 +54,7 @@ class Training:
         """Optimiser steps on `n` rows: the last, smaller batch of an epoch counts."""
         return self.epochs * -(-n // self.batch_size)
 
-    def form(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """The training as JSON, to be read by people and other programs."""
         return {
             "optimizer": repr(self.optimizer),

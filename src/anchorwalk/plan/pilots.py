@@ -110,7 +110,7 @@ class Trainings(NamedTuple):
         return replace(self.first(after) if self.given_then is None else self.given_then, epochs=epochs)
 
 
-def fly(
+def run_pilots(
     key: Key,
     problem: Problem,
     budget: int,
@@ -128,7 +128,7 @@ def fly(
     for epochs in lengths:
         store = MemoryStore()
         first = replace(trainings.first(epochs), evaluate=False)
-        longest = _flown(own, problem, Plan(CHAINS, 1, first), walk, runner, store)
+        longest = _run_pilot(own, problem, Plan(CHAINS, 1, first), walk, runner, store)
         found.append(_predictions(longest, problem, seen, 0))
         losses.append(float(np.mean([np.asarray(member.losses)[-1] for member in longest])))
     moves = [after - before for before, after in itertools.pairwise(found)]
@@ -142,8 +142,8 @@ def fly(
         if cost + follow_cost(epochs) > limit:
             break
         plan = Plan(CHAINS, 1 + steps, first, replace(trainings.then(epochs, lengths[-1]), evaluate=False))
-        ways = (walk, _Slowed(walk, 0.0), _Slowed(walk, HARDLY))
-        walking, still, hardly = (_flown(own, problem, plan, how, runner, _AnyWalk(store)) for how in ways)
+        walks = (walk, _Slowed(walk, 0.0), _Slowed(walk, HARDLY))
+        walking, still, hardly = (_run_pilot(own, problem, plan, each, runner, _AnyWalk(store)) for each in walks)
         cost += follow_cost(epochs)
         slips[epochs] = _alike(_predictions(still, problem, seen, steps) - found[-1])
         # Starts, orders of rows and first anchors are the same: only the anchors' steps can make a difference, and
@@ -151,7 +151,7 @@ def fly(
         # Predictions are taken as linear in the anchor: those of unrelated anchors differ by as much more as they do.
         there, *others = (_predictions(one, problem, asked, steps) for one in (still, walking, hardly))
         apart = [((one - there) ** 2).sum(axis=-1).mean(axis=-1) for one in others]
-        by_walking = _sure(apart[0] - apart[1]) / (1 - HARDLY**2)
+        by_walking = _significant_mean(apart[0] - apart[1]) / (1 - HARDLY**2)
         reach[epochs] = by_walking / (2 * _anchors_moved(walk, steps)) / spread
     return Pilots(lengths, tuple(losses), moved, math.sqrt(spread), finished, slips, reach, cost)
 
@@ -161,7 +161,9 @@ def follow_cost(epochs: int) -> int:
     return 3 * CHAINS * epochs * FOLLOWS[epochs]
 
 
-def _flown(key: Key, problem: Problem, plan: Plan, walk: Walk, runner: str | Runner, store: MemoryStore) -> Posterior:
+def _run_pilot(
+    key: Key, problem: Problem, plan: Plan, walk: Walk, runner: str | Runner, store: MemoryStore
+) -> Posterior:
     """A pilot, whole: one that Ctrl-C ended has too few chains to tell anything."""
     posterior = sample(key, problem, plan, walk, runner, store, [])
     if not posterior.complete:
@@ -169,7 +171,7 @@ def _flown(key: Key, problem: Problem, plan: Plan, walk: Walk, runner: str | Run
     return posterior
 
 
-def _sure(values: HostArray) -> float:
+def _significant_mean(values: HostArray) -> float:
     """The mean over chains, or nothing where it is not above twice its standard error.
 
     Where the mean is nothing, three normal values pass for something once in eleven times (t, two degrees of freedom).

@@ -80,14 +80,15 @@ class Plan:
         then = self.then and replace(self.then, evaluate=evaluate)
         return replace(self, first=replace(self.first, evaluate=evaluate), then=then)
 
-    def form(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """The plan as JSON, to be read by people and other programs."""
         return {
             "chains": self.chains,
             "members": self.members,
             "epochs": self.epochs,
             "shared_order": self.shared_order,
-            **{name: how and how.form() for name, how in (("first", self.first), ("then", self.then))},
+            "first": self.first.to_json(),
+            "then": self.then and self.then.to_json(),
         }
 
     @classmethod
@@ -156,8 +157,8 @@ class Plan:
 
         Example:
             >>> import anchorwalk as aw
-            >>> how = aw.Training(aw.Adam(1e-3), epochs=100, batch_size=32)
-            >>> [aw.Plan.paper("sae", budget, how).total for budget in (200, 500, 1000, 10_000)]
+            >>> training = aw.Training(aw.Adam(1e-3), epochs=100, batch_size=32)
+            >>> [aw.Plan.paper("sae", budget, training).total for budget in (200, 500, 1000, 10_000)]
             [51, 152, 351, 4510]
         """
         checks.choice("method", method, ("ae", "sae"))
@@ -186,17 +187,17 @@ def prepare_problem(key: Key, problem: Problem, plan: Plan) -> Problem:
     if plan.first.keep == "best" and problem.validation is None:
         problem = problem.hold_back(key)
         held_back = ', a tenth of which is held back for keep="best"'
-    for name, how in (("first", plan.first), ("then", plan.then)):
-        if how is not None and how.batch_size > problem.n:
-            given = f"batch_size={how.batch_size} for {problem.n} rows of data{held_back}"
+    for name, training in (("first", plan.first), ("then", plan.then)):
+        if training is not None and training.batch_size > problem.n:
+            given = f"batch_size={training.batch_size} for {problem.n} rows of data{held_back}"
             remedy = f"Set batch_size={problem.n} or less."
             checks.reject(f"Plan({name}=)", given, "a batch no larger than the data", remedy)
     return problem
 
 
 def _check_training(
-    argument: str, how: Training | None, remedy: str = "Pass Training(optimizer, epochs=, batch_size=)."
+    argument: str, training: Training | None, remedy: str = "Pass Training(optimizer, epochs=, batch_size=)."
 ) -> Training:
-    if not isinstance(how, Training):
-        checks.reject(argument, repr(how), "a Training", remedy)
-    return how
+    if not isinstance(training, Training):
+        checks.reject(argument, repr(training), "a Training", remedy)
+    return training

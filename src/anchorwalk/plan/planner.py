@@ -12,7 +12,16 @@ import numpy as np
 
 from anchorwalk import checks
 from anchorwalk.optimizers import Training
-from anchorwalk.plan.pilots import CHAINS, FIRST_SHARE, FOLLOW_SHARE, FOLLOWS, Pilots, Trainings, fly, follow_cost
+from anchorwalk.plan.pilots import (
+    CHAINS,
+    FIRST_SHARE,
+    FOLLOW_SHARE,
+    FOLLOWS,
+    Pilots,
+    Trainings,
+    follow_cost,
+    run_pilots,
+)
 from anchorwalk.plan.plan import Plan
 from anchorwalk.plan.rates import MIDDLE, Rates, find_rate, training_at
 from anchorwalk.problem import Problem, check_apply, check_inputs
@@ -109,8 +118,8 @@ def plan_for(
         >>> x = jnp.linspace(-1.0, 1.0, 32)
         >>> problem = aw.Problem(lambda key: jnp.zeros(()), lambda w, x: w * x, aw.Normal(scale=0.5),
         ...                      aw.Prior(scale=1.0), data=(x, 2 * x))
-        >>> how = aw.Training(aw.SGD(0.01), epochs=1, batch_size=1)
-        >>> planned = aw.plan_for(jax.random.key(0), problem, 300, first=how)
+        >>> training = aw.Training(aw.SGD(0.01), epochs=1, batch_size=1)
+        >>> planned = aw.plan_for(jax.random.key(0), problem, 300, first=training)
         >>> planned.spent + planned.plan.epochs <= 300
         True
         >>> posterior = aw.sample(jax.random.key(0), problem, planned.plan, callbacks=[])
@@ -130,7 +139,7 @@ def plan_for(
     shortest = int(FIRST_SHARE * budget / (7 * CHAINS))
     if shortest == 0 or trainings.first(shortest).steps(problem.n) < LEAST_STEPS:
         return _without_pilots(budget, trainings)
-    pilots = fly(key, problem, budget, shortest, walk, trainings, runner, at)
+    pilots = run_pilots(key, problem, budget, shortest, walk, trainings, runner, at)
     spent = trainings.spent + pilots.epochs
     best = _best(pilots, budget - spent, walk)
     # As the pilots followed, with the rate that they had.

@@ -85,8 +85,8 @@ def find_rate(key: Key, problem: Problem, budget: int, walk: Walk, least_steps: 
     keep_programs()
     best, tried = 0, dict[int, float]()  # places on the ladder of rates
     while len(tried) < TRIALS and (new := _next(best, tried)) is not None:
-        how = replace(training_at(rate_at(new), problem.n, length), evaluate=False)
-        tried[new] = _last_loss(key, Recipe(problem, walk, how))
+        training = replace(training_at(rate_at(new), problem.n, length), evaluate=False)
+        tried[new] = _last_loss(key, Recipe(problem, walk, training))
         best = min(tried, key=lambda place: tried[place])
     if math.isinf(tried[best]):
         raise TrainingFailed(

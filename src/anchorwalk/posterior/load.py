@@ -73,10 +73,10 @@ def load(
         like = _params(manifest.about, init)
         likelihood = _likelihood(manifest.about, likelihood)
         plan, derived = manifest.about["plan"], manifest.about.get("derived")
-        planned = {int(chain): int(plan["members"]) for chain in plan["here"]}
+        planned = {int(chain): int(plan["members"]) for chain in plan["selected"]}
         whole = derived is None or bool(derived["complete"])
         x = _inputs(manifest.about.get("inputs"))
-        versions = [stretch.get("version of jax") for stretch in manifest.surroundings]
+        versions = [stretch.get("version of jax") for stretch in manifest.environments]
     except InvalidInput:
         raise
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
@@ -103,10 +103,10 @@ def _params(about: Mapping[str, Any], init: Init | None) -> Params:
         if about["tree"] is None:
             expected = "init=, the network's own: its parameters are not only dictionaries, lists and tuples"
             checks.reject("load(init=)", None, expected, "Pass init, as in Problem(init=).")
-        return serialise.structure(about["tree"], leaves)
+        return serialise.tree_from_json(about["tree"], leaves)
     like = jax.eval_shape(init, jax.random.key(0))
-    if serialise.of_leaves(like) != about["leaves"]:
-        given = f"parameters {_described(serialise.of_leaves(like))}"
+    if serialise.leaves_to_json(like) != about["leaves"]:
+        given = f"parameters {_described(serialise.leaves_to_json(like))}"
         checks.reject(
             "load(init=)", given, f"those of the run, {_described(about['leaves'])}", "Pass the run's own init."
         )
@@ -122,7 +122,7 @@ def _described(leaves: list[dict[str, Any]]) -> str:
 
 
 def _likelihood(about: Mapping[str, Any], given: Likelihood | None) -> Likelihood:
-    stored = serialise.likelihood_from(about["likelihood"])
+    stored = serialise.likelihood_from_json(about["likelihood"])
     name = about["likelihood"]["name"]
     if given is None:
         if stored is None:
@@ -134,16 +134,16 @@ def _likelihood(about: Mapping[str, Any], given: Likelihood | None) -> Likelihoo
     return given
 
 
-def _inputs(form: Any) -> Any:
+def _inputs(encoded: Any) -> Any:
     """One row of inputs, as shapes and dtypes; None where their tree is not known, and predict will tell."""
-    if not form or form["tree"] is None:
+    if not encoded or encoded["tree"] is None:
         return None
     rows = []
-    for leaf in form["leaves"]:
+    for leaf in encoded["leaves"]:
         if not INPUTS.fullmatch(leaf["dtype"]) or len(leaf["shape"]) > MOST_AXES:
             raise ValueError(f"inputs of type {leaf['dtype']!r}")
         rows.append(_array((1, *leaf["shape"]), jnp.dtype(leaf["dtype"])))
-    return serialise.structure(form["tree"], rows)
+    return serialise.tree_from_json(encoded["tree"], rows)
 
 
 def _check_network(apply: Apply, like: Params, x: Any, fingerprints: str) -> None:

@@ -9,7 +9,7 @@ from anchorwalk.methods.base import Member
 from anchorwalk.plan.plan import Plan
 
 
-class Report(NamedTuple):
+class RoundInfo(NamedTuple):
     """One finished round.
 
     Attributes:
@@ -33,7 +33,7 @@ class Report(NamedTuple):
     last: bool
 
 
-Callback = Callable[[Report], Any]
+Callback = Callable[[RoundInfo], Any]
 """Called after each round, once its members are safe."""
 
 
@@ -45,7 +45,7 @@ class RunCallback(Protocol):
         """Called before the first round."""
         ...
 
-    def __call__(self, report: Report) -> Any:
+    def __call__(self, round_info: RoundInfo) -> Any:
         """Called after each round."""
         ...
 
@@ -83,11 +83,13 @@ class Progress:
             disable=self._disable,
         )
 
-    def __call__(self, report: Report) -> None:
+    def __call__(self, round_info: RoundInfo) -> None:
         """Move the bar."""
-        loss = float(np.mean([member.losses[-1] for member in report.members]))
-        self._bar.set_postfix_str(f"{report.members_done}/{report.plan.total} members, loss {loss:.4g}", refresh=False)
-        self._bar.update(report.epochs_done - self._bar.n)
+        loss = float(np.mean([member.losses[-1] for member in round_info.members]))
+        self._bar.set_postfix_str(
+            f"{round_info.members_done}/{round_info.plan.total} members, loss {loss:.4g}", refresh=False
+        )
+        self._bar.update(round_info.epochs_done - self._bar.n)
 
     def end(self) -> None:
         """Leave the bar as it stands."""

@@ -17,7 +17,7 @@ from anchorwalk.methods.chain import Options, Recipe, state_like
 from anchorwalk.plan.plan import Plan, prepare_problem
 from anchorwalk.posterior.posterior import Posterior
 from anchorwalk.problem import Problem
-from anchorwalk.run.callbacks import Callback, Progress, Report, RunCallback
+from anchorwalk.run.callbacks import Callback, Progress, RoundInfo, RunCallback
 from anchorwalk.run.interrupt import Interrupt
 from anchorwalk.run.keys import Stream
 from anchorwalk.run.programs import keep_programs, make_room
@@ -92,18 +92,18 @@ def sample(
     keep_programs()
     make_room()
     place = _open(store)
-    here = _check_chains(chains, plan)
+    selected = _check_chains(chains, plan)
     runner = parse(runner, problem, plan.chains, place.header().get("runner"))
     settings = _settings(key, problem, plan, walk, runner, perturb_targets)
     options = Options(plan.shared_order, perturb_targets)
-    place.begin(settings, state_like(problem, walk, options), _about(key, problem, plan, walk, here))
+    place.begin(settings, state_like(problem, walk, options), _about(key, problem, plan, walk, selected))
     try:
-        complete = _Run(key, problem, plan, walk, runner, place, options, here).go(listeners)
+        complete = _Run(key, problem, plan, walk, runner, place, options, selected).go(listeners)
     finally:
         place.end()
     infos = tuple(i for i in place.infos() if i.chain < plan.chains and i.index < plan.members)  # type: ignore[operator]
     posterior = Posterior(place, problem.apply, problem.likelihood, infos, settings, complete)
-    _report_end(posterior, len(here) * plan.members)
+    _report_end(posterior, len(selected) * plan.members)
     return posterior
 
 
@@ -129,15 +129,15 @@ def _settings(
     return settings
 
 
-def _about(key: Key, problem: Problem, plan: Plan, walk: Walk, here: Sequence[int]) -> dict[str, Any]:
+def _about(key: Key, problem: Problem, plan: Plan, walk: Walk, selected: Sequence[int]) -> dict[str, Any]:
     """What a later reader of the run needs or wants to know, as JSON."""
     return {
-        "plan": {**plan.form(), "here": list(here)},
+        "plan": {**plan.to_json(), "selected": list(selected)},
         "key": {"implementation": str(jax.random.key_impl(key)), "data": np.asarray(jax.random.key_data(key)).tolist()},
         "walk": repr(walk),
-        "prior": serialise.of_prior(problem.prior),
-        "likelihood": serialise.of_likelihood(problem.likelihood),
-        "inputs": serialise.of_inputs(problem.data.x),
+        "prior": serialise.prior_to_json(problem.prior),
+        "likelihood": serialise.likelihood_to_json(problem.likelihood),
+        "inputs": serialise.inputs_to_json(problem.data.x),
         "rows": int(np.count_nonzero(np.asarray(problem.data.weights))),  # estimators add some without weight
     }
 
@@ -184,13 +184,13 @@ class _Run:
         runner: Runner,
         store: Store,
         options: Options,
-        here: Sequence[int],
+        selected: Sequence[int],
     ) -> None:
         self.key, self.problem, self.plan, self.walk = key, problem, plan, walk
         self.runner, self.store, self.options = runner, store, options
         done = store.done()
-        self.done = {chain: min(done.get(chain, 0), plan.members) for chain in here}
-        self.shown = replace(plan, chains=len(here))
+        self.done = {chain: min(done.get(chain, 0), plan.members) for chain in selected}
+        self.shown = replace(plan, chains=len(selected))
         self.states: dict[tuple[int, ...], ChainState] = {}
 
     @property
@@ -220,7 +220,7 @@ class _Run:
                     block = tuple(pending[start : start + self.runner.width])
                     members = self._round(block, index)
                     finished = min(self.done.values()) >= self.plan.members
-                    report = Report(
+                    round_info = RoundInfo(
                         plan=self.shown,
                         chains=block,
                         index=index,
@@ -231,8 +231,8 @@ class _Run:
                         last=finished or interrupt.asked,
                     )
                     for listener in listeners:
-                        listener(report)
-                    if report.last or interrupt.asked:
+                        listener(round_info)
+                    if round_info.last or interrupt.asked:
                         return finished
         return True
 

@@ -1,12 +1,10 @@
 """The commands, as a user types them."""
 
-import json
-
 import pytest
 from typer.testing import CliRunner
 
 from anchorwalk.app.cli.app import app
-from anchorwalk.benchmark import METHODS
+from anchorwalk.benchmark import METHODS, records
 from anchorwalk.benchmark import losses as figure
 
 runner = CliRunner()
@@ -48,7 +46,7 @@ def test_run_and_table(tmp_path, monkeypatch):
     assert "floor" in text_of(result)
     assert len(list((tmp_path / "out").glob("*.predictions.npz"))) == 2
     assert "0 runs made, 2 were there" in text_of(call(*arguments, "--results", tmp_path / "out", "--quiet"))
-    record = json.loads(next((tmp_path / "out").glob("*.json")).read_text())
+    record = next(iter(records.read(tmp_path / "out/uci_gap-map.jsonl").values()))
     assert record["plan"]["epochs"] == 2
     table = call("benchmark", "table", "--results", tmp_path / "out", "--out", tmp_path / "tables")
     assert table.exit_code == 0, table.output
@@ -76,9 +74,9 @@ def test_losses_are_drawn_from_a_run_of_21_and_2_members(tmp_path, monkeypatch):
 
 def test_anchors_are_recorded(tmp_path, monkeypatch):
     monkeypatch.setattr("anchorwalk.app.cli.benchmark.BUDGETS", (200, 500))
-    result = call("benchmark", "anchors", "--out", tmp_path / "anchors.json")
+    result = call("benchmark", "anchors", "--out", tmp_path / "anchors.jsonl")
     assert result.exit_code == 0
-    rows = json.loads((tmp_path / "anchors.json").read_text())["rows"]
+    rows = records.read(tmp_path / "anchors.jsonl")["anchors"]["rows"]
     assert len(rows) == 10
     assert len(METHODS) == 6
 
@@ -88,20 +86,20 @@ def test_workers_make_the_same_runs(tmp_path):
     base = ("benchmark", "run", "uci_gap", "--method", "map", "--budget", "2", "--budget", "3", "--runs", "2")
     assert call(*base, "--results", tmp_path / "one", "--quiet").exit_code == 0
     assert call(*base, "--results", tmp_path / "two", "--workers", "2").exit_code == 0
-    names = {path.name for path in (tmp_path / "one").iterdir()}
-    assert names == {path.name for path in (tmp_path / "two").iterdir()}
-    assert len(names) == 4
-    for name in names:
-        one, two = (json.loads((tmp_path / folder / name).read_text())["scores"] for folder in ("one", "two"))
+    found = [records.read(tmp_path / folder / "uci_gap-map.jsonl") for folder in ("one", "two")]
+    assert set(found[0]) == set(found[1])
+    assert len(found[0]) == 4
+    for name in found[0]:
+        one, two = (each[name]["scores"] for each in found)
         # Another number of threads may round otherwise; two epochs later that is still rounding.
         assert one == pytest.approx(two, rel=1e-3)
 
 
 @pytest.mark.slow
 def test_cost_is_measured_without_data(tmp_path):
-    result = call("benchmark", "cost", "--task", "dermamnist", "--out", tmp_path / "cost.json")
+    result = call("benchmark", "cost", "--task", "dermamnist", "--out", tmp_path / "cost.jsonl")
     assert result.exit_code == 0, result.output
-    (row,) = json.loads((tmp_path / "cost.json").read_text())["rows"]
+    (row,) = records.read(tmp_path / "cost.jsonl")["cost"]["rows"]
     assert row["steps_per_epoch"] == 125
     assert row["epoch_seconds"] == pytest.approx(125 * row["step_seconds"])
 
@@ -109,9 +107,9 @@ def test_cost_is_measured_without_data(tmp_path):
 @pytest.mark.slow
 def test_reference_command(tmp_path):
     arguments = ("reference", "uci_gap", "--split", "5", "--chains", "2", "--draws", "10", "--leapfrogs", "4")
-    result = call(*arguments, "--warmup", "1", "--folder", tmp_path / "runs", "--record", tmp_path / "record.json")
+    result = call(*arguments, "--warmup", "1", "--folder", tmp_path / "runs", "--record", tmp_path / "record.jsonl")
     assert result.exit_code == 0, result.output
-    record = json.loads((tmp_path / "record.json").read_text())
+    (record,) = records.read(tmp_path / "record.jsonl").values()
     assert record["evidence"]["chains"] == 2
     assert record["floor"]["w1"] > 0
     assert (tmp_path / "runs/uci_gap-split5.npz").exists()

@@ -20,7 +20,7 @@ def page(tmp_path_factory):
     rng = np.random.default_rng(1)
     x = rng.normal(size=(300, 2))
     y = np.sin(x[:, 0]) + x[:, 1] + 0.3 * rng.normal(size=300)
-    data = report.Data(x, y, names=("a long name of a first column", "b"), target="load (kWh/m²)")
+    data = report.ReportData(x, y, names=("a long name of a first column", "b"), target="load (kWh/m²)")
     return report.write(posterior, folder, data, title="A run with a rather long title, as people give them").page
 
 

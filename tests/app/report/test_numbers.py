@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import anchorwalk as aw
-from anchorwalk.app.report import Data, classes, formatting, numbers, run
+from anchorwalk.app.report import ReportData, classes, formatting, numbers, run
 from helpers import posterior_of
 
 pytestmark = pytest.mark.slow
@@ -22,7 +22,7 @@ def moved(w, x):
 
 def targets_of(likelihood, x, y, positions=POSITIONS, **options):
     posterior = posterior_of([jnp.asarray(w, jnp.float32) for w in positions], moved, likelihood)
-    data = Data(x, y, **options)
+    data = ReportData(x, y, **options)
     prediction = posterior.predict(x)
     scale, shift = numbers.units(prediction, data, isinstance(likelihood, aw.Normal))
     return posterior, prediction, numbers.split(posterior, prediction, data, np.arange(len(x)), scale, shift)
@@ -104,7 +104,7 @@ def test_the_parts_of_the_entropy_are_those_of_the_prediction():
     posterior = posterior_of([jnp.asarray(w, jnp.float32) for w in POSITIONS], moved, aw.Bernoulli())
     x = np.linspace(-3, 3, 7)
     prediction = posterior.predict(x)
-    (one,) = classes.split(prediction, Data(x, (x > 0).astype(int)), np.arange(7))
+    (one,) = classes.split(prediction, ReportData(x, (x > 0).astype(int)), np.arange(7))
     np.testing.assert_allclose(one.probabilities.sum(axis=1), 1)
     np.testing.assert_allclose(one.probabilities[:, 1], prediction.mean)
     np.testing.assert_allclose(one.epistemic + one.aleatoric, prediction.entropy, rtol=1e-9)
@@ -168,7 +168,7 @@ def test_peaks_survive_where_points_are_left_out():
 
 def test_features_in_the_table_are_numbers_or_words():
     values = np.array([[1.23456, "red <b>", True], [np.nan, None, 1200]], dtype=object)
-    names, cells = Data(np.zeros((2, 5)), names=["a", "b", "c"], values=values).features(np.array([1, 0]))
+    names, cells = ReportData(np.zeros((2, 5)), names=["a", "b", "c"], values=values).features(np.array([1, 0]))
     assert names == ["a", "b", "c"]
     assert cells == [["missing", "missing", "1,200"], ["1.235", "red <b>", "True"]]
-    assert Data(np.zeros((2, 9)), names=list("abcdefghi")).features(np.array([0])) == ([], [[]])
+    assert ReportData(np.zeros((2, 9)), names=list("abcdefghi")).features(np.array([0])) == ([], [[]])

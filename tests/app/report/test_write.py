@@ -112,12 +112,12 @@ def changed(posterior, **options):
 
 
 def test_all_files_are_there(run, tmp_path, whole):
-    _, _, figures = written(tmp_path, run, report.Data(rows(), rows()[:, 1]))
+    _, _, figures = written(tmp_path, run, report.ReportData(rows(), rows()[:, 1]))
     assert figures == FIGURES - {"confusion"}
 
 
 def test_the_page_asks_for_nothing(run, tmp_path):
-    page, reader, _ = written(tmp_path, run, report.Data(rows(8)))
+    page, reader, _ = written(tmp_path, run, report.ReportData(rows(8)))
     addresses = [value for name, value in reader.attributes if name in ("src", "href", "xlink:href", "srcset", "data")]
     assert addresses
     assert all(value.startswith("#") or value == "data:," for value in addresses)
@@ -126,7 +126,7 @@ def test_the_page_asks_for_nothing(run, tmp_path):
 
 
 def test_figures_take_their_inks_from_the_page(run, tmp_path):
-    page, _, _ = written(tmp_path, run, report.Data(rows(8)))
+    page, _, _ = written(tmp_path, run, report.ReportData(rows(8)))
     body = page[page.index("<body>") :]
     assert not set(re.findall(r"#[0-9a-f]{6}", body))  # every ink has a name
     assert "prefers-color-scheme: dark" in page
@@ -138,7 +138,7 @@ def test_figures_take_their_inks_from_the_page(run, tmp_path):
 
 def test_names_are_escaped(tmp_path):
     posterior = posterior_of(members((2,)), scaled, aw.Categorical())
-    data = report.Data(rows(), np.arange(40) % 2, [HOSTILE, "b"], target=HOSTILE, classes=[HOSTILE, "c"])
+    data = report.ReportData(rows(), np.arange(40) % 2, [HOSTILE, "b"], target=HOSTILE, classes=[HOSTILE, "c"])
     page, reader, _ = written(tmp_path, posterior, data, title=HOSTILE)
     shown = HOSTILE.replace("\x00", "")
     assert shown[:30] in reader.words  # as text
@@ -149,7 +149,7 @@ def test_names_are_escaped(tmp_path):
 
 def test_hostile_names_of_targets_and_units_in_figures(tmp_path):
     posterior = posterior_of(members(()), scaled, aw.Normal(scale=0.5))
-    _, reader, figures = written(tmp_path, posterior, report.Data(rows(), rows()[:, 1], target=HOSTILE))
+    _, reader, figures = written(tmp_path, posterior, report.ReportData(rows(), rows()[:, 1], target=HOSTILE))
     assert "predictions" in figures
     assert "<script>alert(1)</script>" in reader.words
 
@@ -170,7 +170,7 @@ LIKELIHOODS = {
 def test_every_likelihood_with_truth(name, tmp_path):
     likelihood, shape, truth = LIKELIHOODS[name]
     posterior = posterior_of(members(shape), scaled, likelihood)
-    _, reader, figures = written(tmp_path, posterior, report.Data(rows(), truth(rows())))
+    _, reader, figures = written(tmp_path, posterior, report.ReportData(rows(), truth(rows())))
     expected = {"calibration", "predictions", "parts", "losses"}
     if name in ("bernoulli", "categorical", "two classes"):
         expected.add("confusion")
@@ -184,10 +184,10 @@ def test_every_likelihood_with_truth(name, tmp_path):
 def test_every_kind_without_truth_and_of_one_row(name, tmp_path):
     likelihood, shape, truth = LIKELIHOODS[name]
     posterior = posterior_of(members(shape), scaled, likelihood)
-    _, reader, figures = written(tmp_path / "x only", posterior, report.Data(rows(1)))
+    _, reader, figures = written(tmp_path / "x only", posterior, report.ReportData(rows(1)))
     assert figures == {"predictions", "parts", "losses"}
     assert "Scores" not in reader.words
-    _, reader, figures = written(tmp_path / "one row", posterior, report.Data(rows(1), truth(rows(1))))
+    _, reader, figures = written(tmp_path / "one row", posterior, report.ReportData(rows(1), truth(rows(1))))
     assert "calibration" in figures
     assert re.search(r"of 1 row; 95% range", reader.words)
 
@@ -201,7 +201,7 @@ def test_without_data(run, tmp_path):
 
 def test_one_member_and_constant_targets(tmp_path):
     posterior = posterior_of(members((), 1), scaled, aw.Normal(scale=0.5))
-    _, reader, figures = written(tmp_path, posterior, report.Data(rows(), np.zeros(40)))
+    _, reader, figures = written(tmp_path, posterior, report.ReportData(rows(), np.zeros(40)))
     assert figures == {"calibration", "predictions", "losses"}  # nothing to disagree on
     assert "1 (1 chain of 1 member)" in reader.words
 
@@ -209,7 +209,7 @@ def test_one_member_and_constant_targets(tmp_path):
 def test_one_member_of_a_classifier_that_is_always_right(tmp_path):
     posterior = posterior_of([jnp.asarray([50.0, 0.0])], scaled, aw.Categorical())
     x = np.ones((6, 2))
-    _, reader, figures = written(tmp_path, posterior, report.Data(x, np.zeros(6, int)))
+    _, reader, figures = written(tmp_path, posterior, report.ReportData(x, np.zeros(6, int)))
     assert figures == {"calibration", "predictions", "confusion", "losses"}
     assert "100% (6 of 6 rows; 95% range 61% to 100%)" in reader.words
     assert "Nothing is confused." in reader.words
@@ -218,7 +218,7 @@ def test_one_member_of_a_classifier_that_is_always_right(tmp_path):
 def test_many_rows_are_thinned_and_it_is_said(tmp_path):
     posterior = posterior_of(members((2,), 3), scaled, aw.HeteroscedasticNormal())
     x = rows(10_000)
-    page, reader, _ = written(tmp_path, posterior, report.Data(x, x[:, 1]))
+    page, reader, _ = written(tmp_path, posterior, report.ReportData(x, x[:, 1]))
     assert "Drawn are 150 of 10,000 rows, evenly spaced." in reader.words
     assert "Drawn are 1,000 of 10,000 rows, evenly spaced." in reader.words
     assert len(page) < 600_000
@@ -227,7 +227,7 @@ def test_many_rows_are_thinned_and_it_is_said(tmp_path):
 @pytest.mark.parametrize("n", [500, pytest.param(3000, marks=pytest.mark.slow)])
 def test_many_members(tmp_path, n):
     posterior = posterior_of(members((), n), scaled, aw.Normal(scale=0.5))
-    page, reader, _ = written(tmp_path, posterior, report.Data(rows(20), rows(20)[:, 1]))
+    page, reader, _ = written(tmp_path, posterior, report.ReportData(rows(20), rows(20)[:, 1]))
     assert f"band of 20 of {n:,} chains" in reader.words
     assert len(page) < 600_000
 
@@ -236,9 +236,9 @@ def test_rows_that_are_not_finite_are_left_out(tmp_path):
     posterior = posterior_of(members((2,)), scaled, aw.HeteroscedasticNormal())
     x = rows()
     x[3] = [0.0, 3e38]  # whose square is too large
-    _, reader, _ = written(tmp_path, posterior, report.Data(x, np.ones(40)))
+    _, reader, _ = written(tmp_path, posterior, report.ReportData(x, np.ones(40)))
     assert "1 row of 40 with predictions that are not finite are left out" in reader.words
-    _, reader, figures = written(tmp_path / "all", posterior, report.Data(x[[3]]))
+    _, reader, figures = written(tmp_path / "all", posterior, report.ReportData(x[[3]]))
     assert "not finite for any row" in reader.words
     assert figures == {"losses"}
 
@@ -277,7 +277,7 @@ def test_a_walk_of_ones_own_can_be_given(run):
 
 def test_figures_of_a_former_report_go(tmp_path):
     posterior = posterior_of(members(()), scaled, aw.Normal(scale=0.5))
-    _, _, before = written(tmp_path, posterior, report.Data(rows()))
+    _, _, before = written(tmp_path, posterior, report.ReportData(rows()))
     other = tmp_path / "out" / "figures" / "mine.png"
     other.write_bytes(b"kept")
     _, _, after = written(tmp_path, posterior)
@@ -303,19 +303,19 @@ X, Y = rows(4), np.zeros(4)
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (lambda: report.Data(X, np.zeros(5)), r"Data\(y=\): got shape \(5,\) for 4 rows"),
-        (lambda: report.Data(np.zeros((0, 2))), r"Data\(x=\)"),
-        (lambda: report.Data(X, names=["a"]), r"Data\(names=\): got 1 names"),
-        (lambda: report.Data(X, names="ab"), r"Data\(names=\): got 'ab', expected a list"),
-        (lambda: report.Data({"a": X, "b": Y}, names=["a", "b"]), r"Data\(names=\)"),
-        (lambda: report.Data(X, scale=0.0), r"Data\(scale=\)"),
-        (lambda: report.Data(X, shift=np.nan), r"Data\(shift=\)"),
-        (lambda: report.Data(X, Y, target=["a", "b"]), r"Data\(target=\): got 2 names"),
-        (lambda: report.Data(X, Y, shown=1), r"Data\(shown=\): got 1"),
-        (lambda: report.Data(X, Y, scale=[1.0, 2.0]), r"Data\(scale=, shift=\)"),
-        (lambda: report.Data(X, Y[:, None]), "shape"),
-        (lambda: report.Data(X[:, :1]), "report|predict"),
-        (lambda: X, "got ndarray, expected report.Data"),
+        (lambda: report.ReportData(X, np.zeros(5)), r"ReportData\(y=\): got shape \(5,\) for 4 rows"),
+        (lambda: report.ReportData(np.zeros((0, 2))), r"ReportData\(x=\)"),
+        (lambda: report.ReportData(X, names=["a"]), r"ReportData\(names=\): got 1 names"),
+        (lambda: report.ReportData(X, names="ab"), r"ReportData\(names=\): got 'ab', expected a list"),
+        (lambda: report.ReportData({"a": X, "b": Y}, names=["a", "b"]), r"ReportData\(names=\)"),
+        (lambda: report.ReportData(X, scale=0.0), r"ReportData\(scale=\)"),
+        (lambda: report.ReportData(X, shift=np.nan), r"ReportData\(shift=\)"),
+        (lambda: report.ReportData(X, Y, target=["a", "b"]), r"ReportData\(target=\): got 2 names"),
+        (lambda: report.ReportData(X, Y, shown=1), r"ReportData\(shown=\): got 1"),
+        (lambda: report.ReportData(X, Y, scale=[1.0, 2.0]), r"ReportData\(scale=, shift=\)"),
+        (lambda: report.ReportData(X, Y[:, None]), "shape"),
+        (lambda: report.ReportData(X[:, :1]), "report|predict"),
+        (lambda: X, "got ndarray, expected report.ReportData"),
     ],
 )
 def test_data_that_do_not_fit_are_refused(run, tmp_path, data, message):
@@ -327,10 +327,10 @@ def test_data_that_do_not_fit_are_refused(run, tmp_path, data, message):
 def test_other_bad_input_is_refused(run, tmp_path):
     posterior = posterior_of(members((2,)), scaled, aw.Categorical())
     with pytest.raises(InvalidInput, match="got 3 names, expected 2"):
-        report.write(posterior, tmp_path, report.Data(X, classes=["a", "b", "c"]))
+        report.write(posterior, tmp_path, report.ReportData(X, classes=["a", "b", "c"]))
     counts = posterior_of(members(()), scaled, aw.Poisson())
     with pytest.raises(InvalidInput, match="none for counts"):
-        report.write(counts, tmp_path, report.Data(X, scale=2.0))
+        report.write(counts, tmp_path, report.ReportData(X, scale=2.0))
     (tmp_path / "file").write_text("")
     with pytest.raises(InvalidInput, match="expected a folder"):
         report.write(run, tmp_path / "file")

@@ -142,7 +142,7 @@ def test_settings_from_a_file(files, tmp_path):
     run("init", settings, "--target", "price")
     values = yaml.safe_load(settings.read_text())
     assert values["target"] == "price"
-    assert tables.Settings.gather(settings, {}) == tables.Settings(target="price")
+    assert tables.FitSettings.gather(settings, {}) == tables.FitSettings(target="price")
     assert settings.read_text().count("# ") >= len(values)
     settings.write_text(
         yaml.safe_dump({**values, "budget": 60, "drop": ["id", "dear"], "hidden": [7], "seed": 3, "method": "ae"})
@@ -281,7 +281,7 @@ def test_encoding_as_numbers():
     np.testing.assert_array_equal(x, expected)
     assert not notes
     assert encoding.names == ["a", "a is missing", "b is missing", "b = x", "b = y", "c"]
-    assert Encoding.from_form(encoding.form()) == encoding
+    assert Encoding.from_json(encoding.to_json()) == encoding
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])

@@ -8,11 +8,11 @@ from anchorwalk.errors import InvalidInput
 @pytest.fixture
 def arrays():
     rng = np.random.default_rng(0)
-    made = {}
+    arrays = {}
     for split, rows in (("train", 5), ("val", 2), ("test", 3)):
-        made[f"{split}_images"] = rng.integers(256, size=(rows, 28, 28, 3), dtype=np.uint8)
-        made[f"{split}_labels"] = rng.integers(7, size=(rows, 1), dtype=np.uint8)
-    return made
+        arrays[f"{split}_images"] = rng.integers(256, size=(rows, 28, 28, 3), dtype=np.uint8)
+        arrays[f"{split}_labels"] = rng.integers(7, size=(rows, 1), dtype=np.uint8)
+    return arrays
 
 
 @pytest.fixture

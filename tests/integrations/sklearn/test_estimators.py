@@ -138,10 +138,17 @@ def test_weights_count_as_repeated_rows():
     Targets stay where they are: a row of weight two has one draw of the noise, two rows have two.
     """
     weights = RNG.integers(0, 3, size=60)
-    how = {"method": "ae", "chains": 4, "budget": 600, "batch_size": 1000, "random_state": 0, "perturb_targets": False}
-    weighted = SAERegressor(**how).fit(X, Y, sample_weight=weights)
-    repeated = SAERegressor(**how).fit(np.repeat(X, weights, axis=0), np.repeat(Y, weights))
-    ignored = SAERegressor(**how).fit(X, Y)
+    options = {
+        "method": "ae",
+        "chains": 4,
+        "budget": 600,
+        "batch_size": 1000,
+        "random_state": 0,
+        "perturb_targets": False,
+    }
+    weighted = SAERegressor(**options).fit(X, Y, sample_weight=weights)
+    repeated = SAERegressor(**options).fit(np.repeat(X, weights, axis=0), np.repeat(Y, weights))
+    ignored = SAERegressor(**options).fit(X, Y)
     mean, std = repeated.predict(X, return_std=True)
     near = np.abs(weighted.predict(X) - mean) / std
     far = np.abs(ignored.predict(X) - mean) / std
@@ -231,10 +238,10 @@ def test_save_and_load(tmp_path, regressor, classifier):
 
 
 def test_a_loaded_estimator_goes_on(tmp_path):
-    how = {"warm_start": True, "budget": 50, "random_state": 0}
-    SAERegressor(**how).fit(X, Y).save(tmp_path / "run")
+    options = {"warm_start": True, "budget": 50, "random_state": 0}
+    SAERegressor(**options).fit(X, Y).save(tmp_path / "run")
     gone_on = SAERegressor.load(tmp_path / "run").set_params(budget=100).fit(X, Y)
-    at_once = SAERegressor(**how).fit(X, Y).set_params(budget=100).fit(X, Y)
+    at_once = SAERegressor(**options).fit(X, Y).set_params(budget=100).fit(X, Y)
     np.testing.assert_array_equal(gone_on.predict(X), at_once.predict(X))
 
 
@@ -259,14 +266,14 @@ def test_own_networks(tmp_path):
     for network in (small_network, aw.networks.mlp(3, (5,), 1)):
         model = SAERegressor("ae", network=network, learning_rate=1e-2, **QUICK).fit(X, Y)
         assert model.posterior_[0, 0].params["network"]["dense_0"]["kernel"].shape == (3, 5)
-    made = SAERegressor("ae", network=small_network, **QUICK).fit(X, Y)
-    again = pickle.loads(pickle.dumps(made))  # noqa: S301
-    np.testing.assert_array_equal(again.predict(X), made.predict(X))
-    made.save(tmp_path / "own")
+    model = SAERegressor("ae", network=small_network, **QUICK).fit(X, Y)
+    again = pickle.loads(pickle.dumps(model))  # noqa: S301
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    model.save(tmp_path / "own")
     with pytest.raises(InvalidInput, match="passed again"):
         SAERegressor.load(tmp_path / "own")
     loaded = SAERegressor.load(tmp_path / "own", network=small_network)
-    np.testing.assert_array_equal(loaded.predict(X), made.predict(X))
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
 
 
 def test_fits_of_nearly_equal_size_share_their_programs():

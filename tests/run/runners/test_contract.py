@@ -121,10 +121,10 @@ def test_the_number_of_threads_decides_nothing():
 def test_threads_share_one_compiled_program():
     plan, before = small_plan(chains=4, members=3), len(threaded._programs)
     run(plan, aw.Threaded(4), key=jax.random.key(1))
-    made = list(threaded._programs)
-    assert before <= len(made) <= before + 2  # first trainings and later ones
+    programs = list(threaded._programs)
+    assert before <= len(programs) <= before + 2  # first trainings and later ones
     run(plan, aw.Threaded(2), key=jax.random.key(2))
-    assert list(threaded._programs) == made
+    assert list(threaded._programs) == programs
 
 
 def test_a_finished_run_is_not_run_again():
@@ -189,10 +189,10 @@ def test_a_smaller_plan_shows_its_own_members():
 def test_shared_order_is_one_order_and_own_orders_are_not():
     # With equal starts and anchors two chains differ by their order of rows alone.
     model = LinearGaussian()
-    how = aw.Training(aw.SGD(0.1), epochs=2, batch_size=5)
+    training = aw.Training(aw.SGD(0.1), epochs=2, batch_size=5)
     problem = aw.Problem(zero_start, model_apply, aw.Normal(scale=0.5), aw.Prior(), data=(model.x, model.y))
     for shared in (True, False):
-        plan = aw.Plan(2, 1, first=how, shared_order=shared)
+        plan = aw.Plan(2, 1, first=training, shared_order=shared)
         walk = deep_ensemble.AtMean()
         one, two = aw.sample(KEY, problem, plan, walk=walk, runner=aw.Vectorized(width=2), callbacks=[])
         assert np.allclose(one.params, two.params, atol=1e-6) == shared

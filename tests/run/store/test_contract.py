@@ -87,8 +87,8 @@ import os, signal, sys
 sys.path.insert(0, sys.argv[1])
 sys.path.insert(0, sys.argv[1] + "/run/store")
 from test_contract import run
-def die(report):
-    if report.members_done == 5:
+def die(round_info):
+    if round_info.members_done == 5:
         os.kill(os.getpid(), signal.SIGKILL)
 run(sys.argv[2], callbacks=[die])
 """

@@ -76,8 +76,8 @@ def test_parameters_made_of_plain_numbers_load_without_a_warning(tmp_path):
         return jnp.broadcast_to(params["a"], x.shape) + params["b"] * x
 
     problem = aw.Problem(init, line, aw.Normal(scale=0.5), aw.Prior(scale=1.0), data=(x, x))
-    how = aw.Training(aw.SGD(0.1), epochs=2, batch_size=8)
-    aw.sample(KEY, problem, aw.Plan(1, 2, how, how), store=tmp_path / "run", callbacks=[])
+    training = aw.Training(aw.SGD(0.1), epochs=2, batch_size=8)
+    aw.sample(KEY, problem, aw.Plan(1, 2, training, training), store=tmp_path / "run", callbacks=[])
     assert len(aw.load(tmp_path / "run", line)) == 2
 
 
@@ -160,7 +160,7 @@ def test_leaves_whose_paths_read_alike_are_kept_apart(tmp_path):
 def test_the_format_is_readable_with_safetensors_and_json_alone(tmp_path):
     kept = made_up_run(tmp_path / "run", blocks=((0, 1), (2,)), members=70)
     content = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert content["format"] == 2
+    assert content["format"] == 3
     (leaf,) = content["about"]["leaves"]
     found = {}
     for entry in content["members"]:
@@ -176,7 +176,7 @@ def test_the_format_is_readable_with_safetensors_and_json_alone(tmp_path):
     assert [entry["count"] for entry in content["members"]].count(64) == 2
     assert len(content["members"]) == 2 * (1 + 1 + 5)
     assert content["about"]["tree"] == {"dict": {"w": 0}}
-    assert {"version of jax", "threads", "device"} <= set(content["surroundings"][0])
+    assert {"version of jax", "threads", "device"} <= set(content["environments"][0])
 
 
 def test_rounds_become_one_file_by_size_too(tmp_path, monkeypatch):
@@ -224,10 +224,10 @@ def test_chains_of_one_plan_run_in_different_places_and_are_merged(tmp_path):
     loaded = aw.load(tmp_path / "both", small_apply)
     assert leaves_equal(stacked_params(loaded), stacked_params(whole))
     assert loaded.complete
-    reports = []
+    rounds = []
     longer = small_plan(chains=3, members=5)
-    extended = run(tmp_path / "both", longer, callbacks=[reports.append])
-    assert sum(len(report.members) for report in reports) == 3
+    extended = run(tmp_path / "both", longer, callbacks=[rounds.append])
+    assert sum(len(info.members) for info in rounds) == 3
     assert leaves_equal(stacked_params(extended), stacked_params(run(None, longer)))
     with pytest.raises(InvalidInput, match=r"chains: got \[0, 3\] for a plan of 3 chains"):
         run(None, chains=[3, 0])
@@ -235,12 +235,12 @@ def test_chains_of_one_plan_run_in_different_places_and_are_merged(tmp_path):
 
 def test_other_surroundings_are_told_and_gone_on_with_only_if_asked(tmp_path, monkeypatch):
     made_up_run(tmp_path / "run", members=2)
-    here = environment.here()
-    monkeypatch.setattr(environment, "here", lambda: here | {"threads": 64, "version of jax": "9.9"})
+    current = environment.current()
+    monkeypatch.setattr(environment, "current", lambda: current | {"threads": 64, "version of jax": "9.9"})
     with pytest.raises(InvalidInput, match=r"version of jax was '.*', is '9.9'; threads was \d+, is 64.*other_machine"):
         made_up_run(tmp_path / "run", members=3)
     made_up_run(tmp_path / "run", members=3, other_machine=True)
-    stretches = manifest.read(tmp_path / "run").surroundings
+    stretches = manifest.read(tmp_path / "run").environments
     assert [stretch["after_members"] for stretch in stretches] == [0, 4]
     assert stretches[1]["threads"] == 64
 
@@ -334,7 +334,7 @@ def test_other_versions_are_refused(tmp_path, number, words):
     folder, kept, path = damaged_run(tmp_path)
     rewritten(folder, lambda content: content.update(format=number))
     for action in (lambda: aw.load(folder, apply), lambda: made_up_run(folder)):
-        with pytest.raises(InvalidInput, match=rf"a run of format {number} in .*expected format 2. .*{words}"):
+        with pytest.raises(InvalidInput, match=rf"a run of format {number} in .*expected format 3. .*{words}"):
             action()
     assert path.exists()
     # With a manifest from the future and a copy that is whole, the copy counts: the future writes both.

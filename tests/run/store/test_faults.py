@@ -55,7 +55,7 @@ def write_rounds(folder, rounds):
     """A writer of rounds that nobody trained; returns those that were committed."""
     store = DiskStore(folder)
     committed = []
-    store.begin({"network": "made up"}, made_up_state(LIKE), {"plan": {"here": [0, 1], "members": rounds}})
+    store.begin({"network": "made up"}, made_up_state(LIKE), {"plan": {"selected": [0, 1], "members": rounds}})
     try:
         done = store.done().get(0, 0)
         for index in range(done, rounds):
@@ -79,21 +79,21 @@ def test_every_write_may_fail(tmp_path, monkeypatch, error, partial):
     assert counting.calls > 60
     for fail_at in range(1, counting.calls + 1):
         folder = tmp_path / f"run{fail_at}"
-        finished, told = 0, ""
+        finished, message = 0, ""
         with monkeypatch.context() as patch:
             patch.setattr(files, "os", FailingSystem(fail_at, error, partial))
             store = DiskStore(folder)
             try:
-                store.begin({"network": "made up"}, made_up_state(LIKE), {"plan": {"here": [0, 1], "members": 6}})
+                store.begin({"network": "made up"}, made_up_state(LIKE), {"plan": {"selected": [0, 1], "members": 6}})
                 for index in range(6):
                     store.commit(made_up_round(LIKE, (0, 1), index))
                     finished = index + 1
             except StoreFailed as failure:
-                told = str(failure)
+                message = str(failure)
             store.end()
-        assert f"could not write to {folder}: {os.strerror(error)}" in told
+        assert f"could not write to {folder}: {os.strerror(error)}" in message
         # A round whose files and manifest are written is safe, also where making one file of many failed after that.
-        safe = [count for count in (2 * finished, 2 * finished + 2) if f"The {count} members that were" in told]
+        safe = [count for count in (2 * finished, 2 * finished + 2) if f"The {count} members that were" in message]
         assert len(safe) == 1
         assert not list(folder.glob("*.tmp"))  # on a full disk it would keep the room
         found = manifest.read(folder)

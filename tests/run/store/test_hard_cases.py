@@ -28,7 +28,10 @@ LIKE = {"w": jax.ShapeDtypeStruct((3,), np.float32)}
 
 def begun(folder, members=3, chains=(0, 1)):
     store = DiskStore(folder)
-    about = {**ABOUT, "plan": {**ABOUT["plan"], "members": members, "here": list(chains), "chains": max(chains) + 1}}
+    about = {
+        **ABOUT,
+        "plan": {**ABOUT["plan"], "members": members, "selected": list(chains), "chains": max(chains) + 1},
+    }
     store.begin({"network": "made up"}, made_up_state(LIKE), about)
     return store
 
@@ -131,7 +134,7 @@ def test_a_copy_that_is_ahead_is_put_right(tmp_path, monkeypatch):
     store.end()
     ahead = (folder / "run.backup.json").read_bytes()
     (folder / "run.json").write_bytes(before)  # as a kill between the two leaves them; its files:
-    made = made_up_run(tmp_path / "again", members=4)
+    added = made_up_run(tmp_path / "again", members=4)
     for path in (tmp_path / "again").glob("*.safetensors"):
         (folder / path.name).write_bytes(path.read_bytes())
     (folder / "run.backup.json").write_bytes(ahead)
@@ -139,7 +142,7 @@ def test_a_copy_that_is_ahead_is_put_right(tmp_path, monkeypatch):
     assert (folder / "run.json").read_bytes() == (folder / "run.backup.json").read_bytes()
     (folder / "run.json").write_text("damaged")
     with pytest.warns(DamagedWarning, match=r"run.json is damaged"):
-        assert same(aw.load(folder, apply), kept | made)
+        assert same(aw.load(folder, apply), kept | added)
 
 
 def test_pruning_deletes_nothing_that_may_be_all_that_is_left(tmp_path):

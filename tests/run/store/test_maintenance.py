@@ -28,7 +28,7 @@ def test_runs_are_listed(tmp_path, monkeypatch):
     assert summary.bytes == sum(p.stat().st_size for p in (tmp_path / "a").glob("*.safetensors"))
     short = manifest.read(tmp_path / "a")
     longer = {**short.about, "plan": {**short.about["plan"], "members": 5}}
-    manifest.Manifest(short.header, longer, short.surroundings, short.members, short.states).write(tmp_path / "a")
+    manifest.Manifest(short.header, longer, short.environments, short.members, short.states).write(tmp_path / "a")
     # Six members of a quarter of a second took 16 epochs; two chains of two members of two epochs are left.
     assert maintenance.summarize(tmp_path / "a").seconds_left == pytest.approx(6 * 0.25 / 16 * 8)
     code, out = call("runs", tmp_path)

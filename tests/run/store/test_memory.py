@@ -39,7 +39,7 @@ def test_4510_members_of_resnet20_predict_within_1_5_gigabytes(tmp_path):
     like = jax.eval_shape(resnet20().init, jax.random.key(0))
     folder = tmp_path / "run"
     store = DiskStore(folder)
-    plan = {**ABOUT["plan"], "chains": CHAINS, "members": ROUNDS, "here": list(range(CHAINS))}
+    plan = {**ABOUT["plan"], "chains": CHAINS, "members": ROUNDS, "selected": list(range(CHAINS))}
     about = {**ABOUT, "plan": plan, "likelihood": {"name": "Categorical", "settings": {}}}
     store.begin({"network": "made up"}, made_up_state(like), about)
     write_rounds(store, like)

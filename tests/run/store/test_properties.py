@@ -60,9 +60,9 @@ def test_any_tree_comes_back(like, stored_as, tmp_path_factory):
 @settings(max_examples=100, deadline=None)
 def test_structures_survive_json(like):
     leaves, definition = jax.tree.flatten(like)
-    form = json.loads(json.dumps(serialise.of_structure(like)))
-    assert jax.tree.structure(serialise.structure(form, leaves)) == definition
-    assert len({leaf["name"] for leaf in serialise.of_leaves(like)}) == len(leaves)
+    form = json.loads(json.dumps(serialise.tree_to_json(like)))
+    assert jax.tree.structure(serialise.tree_from_json(form, leaves)) == definition
+    assert len({leaf["name"] for leaf in serialise.leaves_to_json(like)}) == len(leaves)
 
 
 def mutated(content, rng):

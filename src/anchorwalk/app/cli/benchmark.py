@@ -90,7 +90,7 @@ def run(
 def _tell(job: Job, outcome: Outcome) -> None:
     task, variant, request = job
     chosen = "".join(f" {words}" for words in variant.words)
-    came = f"{outcome.made} runs made, {outcome.there} were there"
+    came = f"{outcome.new} runs made, {outcome.recorded} were there"
     console.print(f"{task}{chosen} {request.method} {request.budget}: {came}", markup=False, highlight=False)
 
 
@@ -169,7 +169,7 @@ def losses(
 
 @app.command()
 def anchors(
-    out: Annotated[Path | None, typer.Option(help="A JSON file to write, for the record.")] = None,
+    out: Annotated[Path | None, typer.Option(help="A JSON-lines file to append to, for the record.")] = None,
 ) -> None:
     """What the anchors of the paper's plans are worth, for every task and budget; nothing is trained."""
     from anchorwalk.benchmark.anchors import markdown, worth
@@ -178,18 +178,19 @@ def anchors(
         found = worth(BUDGETS)
         if out is not None:
             record = {
+                "name": "anchors",
                 "kind": "anchors",
                 "command": "anchorwalk benchmark anchors",
                 "rows": [vars(row) for row in found],
             }
-            records.save(out, record)
+            records.append(out, record)
     console.print(Markdown(markdown(found)))
 
 
 @app.command()
 def cost(
     task: Annotated[list[str] | None, typer.Option(help="Only these tasks; may be given several times.")] = None,
-    out: Annotated[Path | None, typer.Option(help="A JSON file to write, for the record.")] = None,
+    out: Annotated[Path | None, typer.Option(help="A JSON-lines file to append to, for the record.")] = None,
 ) -> None:
     """What full runs cost on this machine, from a few measured training steps; needs no data."""
     from anchorwalk.benchmark.cost import SHAPES, markdown, measure
@@ -200,7 +201,7 @@ def cost(
             checks.choice("--task", name, tuple(SHAPES))
         found = [measure(name) for name in names]
         if out is not None:
-            about = {"kind": "cost", "command": "anchorwalk benchmark cost", **records.surroundings()}
+            about = {"name": "cost", "kind": "cost", "command": "anchorwalk benchmark cost", **records.environment()}
             record = {**about, "rows": [vars(row) for row in found]}
-            records.save(out, record)
+            records.append(out, record)
     console.print(Markdown(markdown(found, BUDGETS)))

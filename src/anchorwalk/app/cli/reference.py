@@ -35,7 +35,7 @@ def reference(
     ] = None,
     folder: Annotated[Path, typer.Option(help="Where runs are kept; a killed one goes on.")] = Path("runs/reference"),
     out: Annotated[Path | None, typer.Option(help="The compact file; by default beside the run.")] = None,
-    record: Annotated[Path | None, typer.Option(help="A JSON record of the evidence.")] = None,
+    record: Annotated[Path | None, typer.Option(help="A JSON-lines file to which the evidence is appended.")] = None,
 ) -> None:
     """Sample the posterior by Hamiltonian Monte Carlo, with evidence of convergence on predictions."""
     with shown(console):
@@ -58,8 +58,8 @@ def reference(
         path = out or folder / f"{case.label}.npz"
         store(path, evidence, about)
         if record is not None:
-            full = {"kind": "reference", **about, "floor": evidence.floor, **records.surroundings()}
-            records.save(record, full)
+            full = {"name": case.label, "kind": "reference", **about, "floor": evidence.floor, **records.environment()}
+            records.append(record, full)
     console.print(_table(case.label, evidence))
     console.print(f"Written: {path}" + (f", {record}" if record else ""), markup=False, highlight=False)
 

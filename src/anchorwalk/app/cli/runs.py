@@ -89,8 +89,8 @@ def prune(
 ) -> None:
     """Take damaged files out of a run (they are kept beside it as *.damaged), and leftovers of killed processes."""
     with shown(console):
-        told = maintenance.prune(run, states)
-    for line in told or ["Nothing to do."]:
+        actions = maintenance.prune(run, states)
+    for line in actions or ["Nothing to do."]:
         console.print(line, markup=False, highlight=False)
 
 

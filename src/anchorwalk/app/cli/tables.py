@@ -63,7 +63,7 @@ def fit(
 
         given: dict[str, Any] = {"target": target, "task": task, "budget": budget, "seconds": seconds, "method": method}
         given |= {"drop": tuple(drop) if drop else None, "noise": noise, "seed": seed}
-        settings = tables.Settings.gather(config, given)
+        settings = tables.FitSettings.gather(config, given)
         table = tables.read(data)
         console.print(f"{data.name}: {len(table):,} rows, {len(table.columns)} columns", markup=False, highlight=False)
         model = tables.fit(table, settings, out, verbose=True)

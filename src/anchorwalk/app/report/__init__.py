@@ -1,6 +1,9 @@
-"""A report of a run: one page to open in a browser, and its figures as files."""
+"""A report of a run: one page to open in a browser, and its figures as files.
 
-from anchorwalk.app.report.data import Data
+Import `write`, `ReportData` and `Paths` from here.
+"""
+
+from anchorwalk.app.report.data import ReportData
 from anchorwalk.app.report.make import Paths, write
 
-__all__ = ["Data", "Paths", "write"]
+__all__ = ["Paths", "ReportData", "write"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from anchorwalk.app.report import style
-from anchorwalk.app.report.data import MOST_FEATURES, Data
+from anchorwalk.app.report.data import MOST_FEATURES, ReportData
 from anchorwalk.app.report.elements import Section, Table
 from anchorwalk.app.report.formatting import count, number, percent, plain, share_with_range, shown, spread_out, wilson
 from anchorwalk.app.report.style import BAND, BLUE, GREEN, INK, MUTED, ORANGE, Picture
@@ -57,7 +57,7 @@ class Target:
         return np.asarray(self.top == self.y)
 
 
-def section(posterior: Posterior, prediction: Prediction, data: Data, rows: HostArray) -> Section:
+def section(posterior: Posterior, prediction: Prediction, data: ReportData, rows: HostArray) -> Section:
     """Everything a report says of predicted classes.
 
     Args:
@@ -86,7 +86,7 @@ def section(posterior: Posterior, prediction: Prediction, data: Data, rows: Host
     return Section(words + ".", tiles, scores, pictures, _rows(one, rows, data))
 
 
-def split(prediction: Prediction, data: Data, rows: HostArray) -> list[Target]:
+def split(prediction: Prediction, data: ReportData, rows: HostArray) -> list[Target]:
     """The predictions of each target by itself; the probability of a 1 becomes those of both classes."""
     n, mean = len(rows), prediction.probabilities
     if prediction.entropy.shape == mean.shape:
@@ -295,7 +295,7 @@ def calibration_error(one: Target) -> tuple[float, float]:
     return error, float(math.sqrt(2 / math.pi) * np.sqrt(variance).sum() / len(one.right))
 
 
-def _rows(one: Target, rows: HostArray, data: Data) -> Table:
+def _rows(one: Target, rows: HostArray, data: ReportData) -> Table:
     most = np.argsort(-(one.epistemic + one.aleatoric), kind="stable")[:MOST_ROWS]
     names, values = data.features(rows[most])
     truth = [] if one.y is None else ["Truth"]

@@ -16,7 +16,7 @@ MOST_FEATURES = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Data:
+class ReportData:
     """Rows to predict, best those that training has not seen.
 
     Args:
@@ -32,8 +32,8 @@ class Data:
 
     Example:
         >>> import numpy as np
-        >>> from anchorwalk.app.report import Data
-        >>> Data(np.zeros((4, 2)), np.zeros(4), names=("width", "height"), target="load (kWh/m²)").rows
+        >>> from anchorwalk.app.report import ReportData
+        >>> ReportData(np.zeros((4, 2)), np.zeros(4), names=("width", "height"), target="load (kWh/m²)").rows
         4
     """
 
@@ -48,23 +48,27 @@ class Data:
     shown: int = 0
 
     def __post_init__(self) -> None:
-        checks.count("Data(shown=)", self.shown, least=0)
+        checks.count("ReportData(shown=)", self.shown, least=0)
         sizes = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(self.x)}
         if len(sizes) != 1 or () in sizes or (0,) in sizes:
             given = ", ".join(str(np.shape(leaf)) for leaf in jax.tree.leaves(self.x)) or "no arrays"
-            checks.reject("Data(x=)", f"shapes {given}", "at least one row, in all arrays the same", "Rows come first.")
+            checks.reject(
+                "ReportData(x=)", f"shapes {given}", "at least one row, in all arrays the same", "Rows come first."
+            )
         if self.y is not None and np.shape(self.y)[:1] != (self.rows,):
             given = f"shape {np.shape(self.y)} for {self.rows} rows of x"
-            checks.reject("Data(y=)", given, f"{self.rows} targets", "Match the rows, or pass None.")
+            checks.reject("ReportData(y=)", given, f"{self.rows} targets", "Match the rows, or pass None.")
         if self.values is not None and (np.ndim(self.values) != 2 or len(self.values) != self.rows or not self.names):
             given = f"shape {np.shape(self.values)} and {len(self.names or ())} names"
-            checks.reject("Data(values=)", given, f"{self.rows} rows, a name for each column", "Pass names= too.")
+            checks.reject("ReportData(values=)", given, f"{self.rows} rows, a name for each column", "Pass names= too.")
         if self.names is not None and len(_names("names", self.names)) != (width := self._width()):
             expected = f"one for each of {width} columns" if width else "x as one array of two axes"
-            checks.reject("Data(names=)", f"{len(self.names)} names", expected, "Pass as many, or None.")
+            checks.reject("ReportData(names=)", f"{len(self.names)} names", expected, "Pass as many, or None.")
         if not (np.isfinite(self.scale).all() and (np.asarray(self.scale) > 0).all()):
-            checks.reject("Data(scale=)", repr(self.scale), "numbers above zero", "It is a unit, such as y.std().")
-        checks.finite("Data(shift=)", np.asarray(self.shift, float), "Pass numbers, such as y.mean().")
+            checks.reject(
+                "ReportData(scale=)", repr(self.scale), "numbers above zero", "It is a unit, such as y.std()."
+            )
+        checks.finite("ReportData(shift=)", np.asarray(self.shift, float), "Pass numbers, such as y.mean().")
 
     @property
     def rows(self) -> int:
@@ -90,12 +94,14 @@ class Data:
         """
         if self.shown >= targets:
             expected = f"a target from 0 to {targets - 1}"
-            checks.reject("Data(shown=)", self.shown, expected, "Choose one of them.")
+            checks.reject("ReportData(shown=)", self.shown, expected, "Choose one of them.")
         if self.target is None:
             return ["target"] if targets == 1 else [f"target {i}" for i in range(targets)]
         names = [plain(self.target)] if isinstance(self.target, str) else _names("target", self.target)
         if len(names) != targets:
-            checks.reject("Data(target=)", f"{len(names)} names", f"{targets}, one for each", "Pass as many, or None.")
+            checks.reject(
+                "ReportData(target=)", f"{len(names)} names", f"{targets}, one for each", "Pass as many, or None."
+            )
         return names
 
     def class_names(self, classes: int) -> list[str]:
@@ -108,7 +114,7 @@ class Data:
             return [str(i) for i in range(classes)]
         if len(self.classes) != classes:
             given = f"{len(self.classes)} names"
-            checks.reject("Data(classes=)", given, f"{classes}, one for each class", "Pass as many, or None.")
+            checks.reject("ReportData(classes=)", given, f"{classes}, one for each class", "Pass as many, or None.")
         return _names("classes", self.classes)
 
     def _width(self) -> int:
@@ -124,5 +130,5 @@ def _cell(value: Any) -> str:
 
 def _names(argument: str, given: Any) -> list[str]:
     if isinstance(given, str):
-        checks.reject(f"Data({argument}=)", repr(given), "a list of names", f"Pass [{given!r}].")
+        checks.reject(f"ReportData({argument}=)", repr(given), "a list of names", f"Pass [{given!r}].")
     return [plain(name) for name in given]

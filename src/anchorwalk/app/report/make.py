@@ -11,7 +11,7 @@ import numpy as np
 
 from anchorwalk import checks, files
 from anchorwalk.app.report import classes, numbers, page, run, style, training
-from anchorwalk.app.report.data import Data
+from anchorwalk.app.report.data import ReportData
 from anchorwalk.app.report.elements import Section
 from anchorwalk.app.report.formatting import count, duration, plain, spread_out
 from anchorwalk.errors import NotFiniteWarning
@@ -46,7 +46,7 @@ class Paths:
 def write(
     posterior: Posterior,
     out: str | PathLike[str],
-    data: Data | None = None,
+    data: ReportData | None = None,
     *,
     title: str | None = None,
     walk: Walk | None = None,
@@ -105,8 +105,10 @@ def _check(posterior: Any, out: Any, data: Any, title: Any) -> Path:
         checks.reject("report", type(posterior).__name__, "a Posterior", "Pass what sample or load gave.")
     if not len(posterior):
         checks.reject("report", "a posterior without members", "at least one", "Look at posterior.infos.")
-    if data is not None and not isinstance(data, Data):
-        checks.reject("report(data=)", type(data).__name__, "report.Data or None", "Pass report.Data(x, y).")
+    if data is not None and not isinstance(data, ReportData):
+        checks.reject(
+            "report(data=)", type(data).__name__, "report.ReportData or None", "Pass report.ReportData(x, y)."
+        )
     if not (title is None or isinstance(title, str)):
         checks.reject("report(title=)", repr(title), "a text", "Pass a text, or None.")
     folder = Path(out)
@@ -115,7 +117,7 @@ def _check(posterior: Any, out: Any, data: Any, title: Any) -> Path:
     return folder
 
 
-def _predictions(posterior: Posterior, data: Data) -> tuple[Section | None, str, list[str]]:
+def _predictions(posterior: Posterior, data: ReportData) -> tuple[Section | None, str, list[str]]:
     """The part on predictions, the diagnosis of the chains, and what should not be missed about them."""
     likelihood = posterior.likelihood
     if not isinstance(likelihood, ClassLikelihood | OrderedLikelihood):
@@ -137,7 +139,7 @@ def _predictions(posterior: Posterior, data: Data) -> tuple[Section | None, str,
     return kind.section(posterior, prediction, data, rows), str(diagnosis), remarks
 
 
-def _finite(posterior: Posterior, data: Data) -> tuple[Prediction | None, HostArray]:
+def _finite(posterior: Posterior, data: ReportData) -> tuple[Prediction | None, HostArray]:
     """Predictions of all rows on which they are finite, and these rows' numbers."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotFiniteWarning)  # the page tells of it

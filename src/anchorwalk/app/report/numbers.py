@@ -9,7 +9,7 @@ import numpy as np
 
 from anchorwalk import checks
 from anchorwalk.app.report import style
-from anchorwalk.app.report.data import MOST_FEATURES, Data
+from anchorwalk.app.report.data import MOST_FEATURES, ReportData
 from anchorwalk.app.report.elements import Section, Table
 from anchorwalk.app.report.formatting import count, number, percent, plain, share_with_range, shown, spread_out, wilson
 from anchorwalk.app.report.style import BAND, BLUE, INK, MUTED, ORANGE, Picture
@@ -63,7 +63,7 @@ class Target:
         return np.asarray((self.upto >= tail) & (self.below < 1 - tail))
 
 
-def section(posterior: Posterior, prediction: Prediction, data: Data, rows: HostArray) -> Section:
+def section(posterior: Posterior, prediction: Prediction, data: ReportData, rows: HostArray) -> Section:
     """Everything a report says of predicted numbers.
 
     Args:
@@ -92,7 +92,7 @@ def section(posterior: Posterior, prediction: Prediction, data: Data, rows: Host
     return Section(_intro(targets, one), tiles, scores, pictures, _rows(one, rows, most, interval, data))
 
 
-def units(prediction: Prediction, data: Data, real: bool) -> tuple[HostArray, HostArray]:
+def units(prediction: Prediction, data: ReportData, real: bool) -> tuple[HostArray, HostArray]:
     """Unit and origin of each target.
 
     Raises:
@@ -100,17 +100,17 @@ def units(prediction: Prediction, data: Data, real: bool) -> tuple[HostArray, Ho
     """
     shape = prediction.mean.shape[1:]
     if not real and (np.any(np.asarray(data.scale) != 1) or np.any(np.asarray(data.shift) != 0)):
-        checks.reject("Data(scale=)", "a unit", "none for counts", "Leave scale= and shift= out.")
+        checks.reject("ReportData(scale=)", "a unit", "none for counts", "Leave scale= and shift= out.")
     try:
         scale, shift = (np.broadcast_to(np.asarray(v, float), shape).ravel() for v in (data.scale, data.shift))
     except ValueError:
         given = f"shapes {np.shape(data.scale)} and {np.shape(data.shift)}"
-        checks.reject("Data(scale=, shift=)", given, f"a number, or shape {shape}", "Pass one for each target.")
+        checks.reject("ReportData(scale=, shift=)", given, f"a number, or shape {shape}", "Pass one for each target.")
     return scale, shift
 
 
 def split(
-    posterior: Posterior, prediction: Prediction, data: Data, rows: HostArray, scale: HostArray, shift: HostArray
+    posterior: Posterior, prediction: Prediction, data: ReportData, rows: HostArray, scale: HostArray, shift: HostArray
 ) -> list[Target]:
     """The predictions of each target by itself."""
     n = len(rows)
@@ -285,7 +285,7 @@ def _parts_words(one: Target) -> str:
 
 
 def _scores(
-    targets: list[Target], prediction: Prediction, data: Data, rows: HostArray, scale: HostArray, one: Target
+    targets: list[Target], prediction: Prediction, data: ReportData, rows: HostArray, scale: HostArray, one: Target
 ) -> tuple[Table, list[tuple[str, str, str]]]:
     nll = metrics.negative_log_likelihood(prediction.log_prob(np.asarray(data.y)[rows])) + float(np.log(scale).sum())
     draws = int(np.clip(MOST_DRAWN // (len(rows) * len(targets)), 20, DRAWS))
@@ -333,7 +333,7 @@ def _intro(targets: list[Target], one: Target) -> str:
     return words + "."
 
 
-def _rows(one: Target, rows: HostArray, most: HostArray, interval: dict[int, Any], data: Data) -> Table:
+def _rows(one: Target, rows: HostArray, most: HostArray, interval: dict[int, Any], data: ReportData) -> Table:
     names, values = data.features(rows[most])
     head = ["Row", "Mean", "90% interval", "Epistemic", "Aleatoric", *([] if one.y is None else ["Truth"]), *names]
     lines = []

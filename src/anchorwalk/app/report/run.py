@@ -59,7 +59,7 @@ def read(posterior: Posterior, walk: Walk | None = None) -> Run:
         posterior: Of one member at least.
         walk: The run's walk, where its settings do not tell.
     """
-    about, surroundings = _manifest(posterior)
+    about, environments = _manifest(posterior)
     settings = posterior.settings
     text = re.sub(r" [0-9a-f]{16}$", "", settings.get("walk", ""))
     walk = parse_walk(text) if walk is None else walk
@@ -85,7 +85,7 @@ def read(posterior: Posterior, walk: Walk | None = None) -> Run:
         ("Training rows", f"{about['rows']:,}" if isinstance(about.get("rows"), int) else ""),
         ("Runner", settings.get("runner", "")),
         ("Training time", duration(float(np.sum([info.seconds for info in posterior.infos])))),
-        ("Versions", _versions(surroundings)),
+        ("Versions", _versions(environments)),
         ("Run", _written(posterior)),
     ]
     return Run(
@@ -127,7 +127,7 @@ def _epochs(posterior: Posterior, later: bool) -> int:
 def _manifest(posterior: Posterior) -> tuple[Mapping[str, Any], tuple[Mapping[str, Any], ...]]:
     store = posterior._store
     if isinstance(store, DiskStore):
-        return store.manifest.about, store.manifest.surroundings
+        return store.manifest.about, store.manifest.environments
     return (store._about if isinstance(store, MemoryStore) else {}), ()
 
 
@@ -146,9 +146,9 @@ def _range(leaves: Mapping[str, Any]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _versions(surroundings: tuple[Mapping[str, Any], ...]) -> str:
+def _versions(environments: tuple[Mapping[str, Any], ...]) -> str:
     """Versions that the run ended with; of this process for a run in memory, which it made itself."""
-    last = surroundings[-1] if surroundings else {f"version of {name}": version(name) for name in ("anchorwalk", "jax")}
+    last = environments[-1] if environments else {f"version of {name}": version(name) for name in ("anchorwalk", "jax")}
     return ", ".join(f"{name} {last.get(f'version of {name}', '?')}" for name in ("anchorwalk", "jax"))
 
 

@@ -110,7 +110,7 @@ class Encoding:
         parts = [part for one in self.columns for part in one.apply(table[one.name], notes)]
         return np.stack(parts, axis=1), notes
 
-    def form(self) -> list[dict[str, Any]]:
+    def to_json(self) -> list[dict[str, Any]]:
         """The encoding as JSON."""
         return [
             {"name": one.name, "median": one.median, "gaps": one.gaps}
@@ -120,14 +120,14 @@ class Encoding:
         ]
 
     @classmethod
-    def from_form(cls, form: list[dict[str, Any]]) -> Self:
-        """The inverse of `form`."""
+    def from_json(cls, columns: list[dict[str, Any]]) -> Self:
+        """The inverse of `to_json`."""
         return cls(
             tuple(
                 Levels(str(one["name"]), tuple(map(str, one["levels"])))
                 if "levels" in one
                 else Numeric(str(one["name"]), float(one["median"]), bool(one["gaps"]))
-                for one in form
+                for one in columns
             )
         )
 

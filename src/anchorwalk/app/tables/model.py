@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from anchorwalk import checks, files
-from anchorwalk.app.report import Data, Paths, write
+from anchorwalk.app.report import Paths, ReportData, write
 from anchorwalk.app.tables.columns import Encoding
 from anchorwalk.app.tables.reading import column
-from anchorwalk.app.tables.settings import Settings
+from anchorwalk.app.tables.settings import FitSettings
 from anchorwalk.errors import StoreDamaged
 from anchorwalk.integrations.sklearn import SAEClassifier, SAERegressor
 from anchorwalk.integrations.sklearn.classifier import normalised
@@ -89,17 +89,17 @@ class TableModel:
         data = None if table is None else self._data(table)
         return write(self.estimator.posterior_, out, data, title=title)
 
-    def _data(self, table: Any) -> Data:
+    def _data(self, table: Any) -> ReportData:
         x, _ = self.encoding.apply(table)
         used = [one.name for one in self.encoding.columns]
         truth = self._truth(table) if self.target in table.columns else None
         shared = {"names": used, "values": table[used].to_numpy(dtype=object), "target": self.target}
         inputs = self.estimator.scaling_(x)
         if self.classes is not None:
-            return Data(inputs, truth, classes=self.classes, **shared)
+            return ReportData(inputs, truth, classes=self.classes, **shared)
         scaling = self.estimator.target_scaling_
         y = None if truth is None else scaling(truth)
-        return Data(inputs, y, scale=float(scaling.scale), shift=float(scaling.mean), **shared)
+        return ReportData(inputs, y, scale=float(scaling.scale), shift=float(scaling.mean), **shared)
 
     def _truth(self, table: Any) -> Any:
         """The target of a table's rows in its own units, or class numbers.
@@ -127,7 +127,7 @@ class TableModel:
         return np.array([numbers[text] for text in texts])
 
 
-def fit(table: Any, settings: Settings, folder: Path, verbose: bool = False) -> TableModel:
+def fit(table: Any, settings: FitSettings, folder: Path, verbose: bool = False) -> TableModel:
     """Fit a table and keep everything in a folder; the same call goes on there after a kill.
 
     Raises:
@@ -166,7 +166,7 @@ def fit(table: Any, settings: Settings, folder: Path, verbose: bool = False) -> 
     return model
 
 
-def _check_settings(settings: Settings, folder: Path) -> None:
+def _check_settings(settings: FitSettings, folder: Path) -> None:
     """Refuse to go on with a finished run of other settings, by their names."""
     if (folder / NAME).is_file():
         stored, now = load(folder).settings, settings.model_dump(mode="json")
@@ -184,7 +184,7 @@ def save(model: TableModel, folder: Path) -> None:
         "format": FORMAT,
         "target": model.target,
         "estimator": type(model.estimator).__name__,
-        "columns": model.encoding.form(),
+        "columns": model.encoding.to_json(),
         "settings": model.settings,
         "notes": list(model.notes),
     }
@@ -208,7 +208,7 @@ def load(folder: Path) -> TableModel:
         )
     try:
         about = json.loads((folder / NAME).read_bytes())
-        encoding = Encoding.from_form(about["columns"])
+        encoding = Encoding.from_json(about["columns"])
         kind = {cls.__name__: cls for cls in (SAEClassifier, SAERegressor)}[about["estimator"]]
         target, settings, notes = str(about["target"]), dict(about["settings"]), tuple(map(str, about["notes"]))
     except (ValueError, KeyError, TypeError) as error:
@@ -216,7 +216,7 @@ def load(folder: Path) -> TableModel:
     return TableModel(encoding, kind.load(folder), target, settings, notes)
 
 
-def _estimator(settings: Settings, task: str, folder: Path) -> Any:
+def _estimator(settings: FitSettings, task: str, folder: Path) -> Any:
     names = ("method", "hidden", "budget", "seconds", "chains", "batch_size", "learning_rate", "step_size")
     options = {name: getattr(settings, name) for name in names}
     options |= {"random_state": settings.seed, "store": str(folder)}

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, V
 from anchorwalk import checks
 
 
-class Settings(BaseModel):
+class FitSettings(BaseModel):
     """All that a fit of a table can be told; each has a default but the target."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -90,7 +90,7 @@ def template(target: str = "y") -> str:
         "# Options on the command line go before what stands here.",
         "",
     ]
-    for name, about in Settings.model_fields.items():
+    for name, about in FitSettings.model_fields.items():
         default = target if about.is_required() else about.default
         value = yaml.safe_dump(list(default) if isinstance(default, tuple) else default, default_flow_style=True)
         lines += [f"# {about.description}", f"{name}: {value.splitlines()[0]}", ""]

@@ -1,4 +1,7 @@
-"""Data of the paper's experiments: small tables come with the package, the others are found or downloaded."""
+"""Data of the paper's experiments: small tables come with the package, the others are found or downloaded.
+
+Import the loaders and what they return from here; `source` says where files are looked for.
+"""
 
 from anchorwalk.benchmark.datasets.cifar10 import cifar10
 from anchorwalk.benchmark.datasets.cifar10c import Corrupted, cifar10c

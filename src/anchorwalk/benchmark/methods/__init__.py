@@ -1,4 +1,7 @@
-"""Methods by name; a new one is a file here and a line below."""
+"""The methods that the benchmark compares, by name: plans and walks for a case and a budget.
+
+A new one is a file here and a line below. Import `METHODS`, `Method` and `Anchored` from here.
+"""
 
 from anchorwalk.benchmark.methods.ae import AE
 from anchorwalk.benchmark.methods.base import Anchored, Method

@@ -79,7 +79,7 @@ class Anchored:
                 "chains": plan.chains,
                 "members": plan.total,
                 "epochs": plan.epochs,
-                **{name: repr(how) for name, how in trainings.items() if how is not None},
+                **{name: repr(training) for name, training in trainings.items() if training is not None},
             },
             "walk": repr(walk),
             **({"perturb_targets": True} if self.perturb_targets else {}),

@@ -1,6 +1,7 @@
 """Reference posteriors: published ones, ours, and Hamiltonian Monte Carlo on the same `Problem` to make one.
 
-`anchorwalk.benchmark.references.hmc` needs blackjax (extra `reference`); what reads references does not.
+Import `Reference`, `distances`, `packaged` and `published` from here. `references.hmc` needs blackjax (extra
+`reference`); what reads references does not.
 """
 
 from anchorwalk.benchmark.references.references import Reference, distances, packaged, published

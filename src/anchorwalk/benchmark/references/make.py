@@ -39,8 +39,7 @@ def make(
     runs = []
     for seed in seeds:
         place = folder.with_name(f"{folder.name}-seed{seed}")
-        told = partial(_with_seed, report, seed)
-        runs.append(hamiltonian(jax.random.key(seed), problem, sampler, place, told))
+        runs.append(hamiltonian(jax.random.key(seed), problem, sampler, place, partial(_with_seed, report, seed)))
     inputs = jax.tree.map(lambda leaf: np.asarray(leaf, _dtype(leaf)), x_test)
     evidence = examine(
         problem, np.concatenate([run.vectors for run in runs]), inputs, np.concatenate([run.starts for run in runs])

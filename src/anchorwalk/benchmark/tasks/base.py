@@ -58,7 +58,7 @@ def _short(value: float | str) -> str:
 
 
 @dataclass(frozen=True)
-class Settings:
+class AuthorSettings:
     """The authors' settings of a task.
 
     Attributes:
@@ -119,7 +119,7 @@ class Case:
     problem: Problem
     x_test: Any
     y_test: HostArray
-    settings: Settings
+    settings: AuthorSettings
     reference: Reference | None
     side_by_side: int = 1
     notes: tuple[str, ...] = ()
@@ -143,8 +143,8 @@ class Task:
     name: str
     title: str
     scores: tuple[str, ...]
-    settings: Settings
-    make: Callable[[Variant, Settings], Case]
+    settings: AuthorSettings
+    make: Callable[[Variant, AuthorSettings], Case]
     options: tuple[str, ...] = ()
     variants: tuple[Variant, ...] = field(default=(Variant(),))
 
@@ -171,7 +171,7 @@ class Task:
 def assemble(
     task: str,
     variant: Variant,
-    settings: Settings,
+    settings: AuthorSettings,
     network: Network,
     likelihood: Likelihood,
     train: tuple[Any, Any],

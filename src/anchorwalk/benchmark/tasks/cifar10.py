@@ -8,7 +8,7 @@ import numpy as np
 from anchorwalk.benchmark.datasets import cifar10, cifar10c
 from anchorwalk.benchmark.networks import alexnet, resnet20
 from anchorwalk.benchmark.references.references import published
-from anchorwalk.benchmark.tasks.base import Case, Settings, Task, Variant, assemble
+from anchorwalk.benchmark.tasks.base import AuthorSettings, Case, Task, Variant, assemble
 from anchorwalk.likelihoods import Categorical
 
 MEAN = np.array([0.49, 0.48, 0.44], np.float32)
@@ -24,7 +24,7 @@ def scaled(x: Any) -> Any:
     return (x / np.float32(255) - MEAN) / SCALE
 
 
-def make_clean(variant: Variant, settings: Settings) -> Case:
+def make_clean(variant: Variant, settings: AuthorSettings) -> Case:
     """All 50,000 training rows; the published posterior was computed on 40,960 of them (`--rows`)."""
     images = cifar10()
     return assemble(
@@ -42,7 +42,7 @@ def make_clean(variant: Variant, settings: Settings) -> Case:
     )
 
 
-def make_corrupted(variant: Variant, settings: Settings) -> Case:
+def make_corrupted(variant: Variant, settings: AuthorSettings) -> Case:
     """Trained on clean rows, tested on rows of which four fifths are corrupted."""
     images = cifar10()
     level = LEVEL if variant.level is None else variant.level
@@ -65,7 +65,7 @@ CIFAR10 = Task(
     name="cifar10",
     title="Cifar10 Resnet-20",
     scores=("agreement", "total_variation"),
-    settings=Settings(
+    settings=AuthorSettings(
         batch_size=155,
         first=(2.145e-3, 6.03e-5, 0.8547, 0.9997),
         then=(2.145e-3, 1e-4, 0.8547, 0.9997),
@@ -79,7 +79,7 @@ CIFAR10C = Task(
     name="cifar10c",
     title="Cifar10-C Alexnet",
     scores=("agreement", "total_variation"),
-    settings=Settings(
+    settings=AuthorSettings(
         batch_size=86,
         first=(9.332e-4, 5.5e-6, 0.8947, 0.999),
         then=(2.3e-3, 5.39e-5, 0.8731, 0.998),

@@ -8,7 +8,7 @@ from anchorwalk import checks
 from anchorwalk.benchmark.datasets import dermamnist
 from anchorwalk.benchmark.networks import lenet5
 from anchorwalk.benchmark.references.references import published
-from anchorwalk.benchmark.tasks.base import Case, Settings, Task, Variant, assemble
+from anchorwalk.benchmark.tasks.base import AuthorSettings, Case, Task, Variant, assemble
 from anchorwalk.likelihoods import Categorical
 
 TRAIN_ROWS = 7000
@@ -20,7 +20,7 @@ PIXELS = ("unit", "standardised", "raw")
 to 255, as the authors' released code feeds them to the network."""
 
 
-def make(variant: Variant, settings: Settings) -> Case:
+def make(variant: Variant, settings: AuthorSettings) -> Case:
     """Images and their classes; which scaling the reference had is not known for certain."""
     pixels = checks.choice("pixels", variant.pixels or PIXELS[0], PIXELS)
     variant = replace(variant, pixels=None if pixels == PIXELS[0] else pixels)
@@ -46,7 +46,7 @@ DERMAMNIST = Task(
     name="dermamnist",
     title="DermaMNIST",
     scores=("agreement", "total_variation"),
-    settings=Settings(
+    settings=AuthorSettings(
         batch_size=56,
         first=(7.893e-4, 3.87e-8, 0.8774, 0.9989),
         then=(1.173e-3, 4.47e-5, 0.8295, 0.9944),

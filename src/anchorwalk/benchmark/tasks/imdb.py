@@ -3,7 +3,7 @@
 from anchorwalk.benchmark.datasets import imdb
 from anchorwalk.benchmark.networks import cnn_lstm
 from anchorwalk.benchmark.references.references import published
-from anchorwalk.benchmark.tasks.base import Case, Settings, Task, Variant, assemble
+from anchorwalk.benchmark.tasks.base import AuthorSettings, Case, Task, Variant, assemble
 from anchorwalk.likelihoods import Categorical
 
 TRAIN_ROWS = 20_000
@@ -14,7 +14,7 @@ PRIOR_NOTE = (
 )
 
 
-def make(variant: Variant, settings: Settings) -> Case:
+def make(variant: Variant, settings: AuthorSettings) -> Case:
     """Reviews as 100 numbers of words."""
     reviews = imdb()
     return assemble(
@@ -34,7 +34,7 @@ IMDB = Task(
     name="imdb",
     title="IMDB",
     scores=("agreement", "total_variation"),
-    settings=Settings(
+    settings=AuthorSettings(
         batch_size=141,
         first=(7.436e-4, 2.82e-4, 0.8866, 0.9989),
         then=(2.392e-3, 1.43e-5, 0.8961, 0.9994),

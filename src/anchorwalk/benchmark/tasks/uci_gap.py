@@ -7,7 +7,7 @@ import numpy as np
 from anchorwalk import checks
 from anchorwalk.benchmark.datasets import energy, energy_gap
 from anchorwalk.benchmark.references.references import packaged
-from anchorwalk.benchmark.tasks.base import Case, Settings, Task, Variant, assemble
+from anchorwalk.benchmark.tasks.base import AuthorSettings, Case, Task, Variant, assemble
 from anchorwalk.likelihoods import HeteroscedasticNormal
 from anchorwalk.networks import mlp
 
@@ -18,7 +18,7 @@ LANES = 40
 """Chains that train side by side, of one run or several: results are equal to the last bit for the same number."""
 
 
-def make(variant: Variant, settings: Settings) -> Case:
+def make(variant: Variant, settings: AuthorSettings) -> Case:
     """The case of one split; features and target are standardised on its training rows."""
     split = 0 if variant.split is None else variant.split
     if split not in range(SPLITS):
@@ -50,7 +50,7 @@ UCI_GAP = Task(
     name="uci_gap",
     title="UCI-Gap",
     scores=("w1",),
-    settings=Settings(
+    settings=AuthorSettings(
         batch_size=58,
         first=(8.989e-3, 4.83e-5, 0.8921, 0.9962),
         then=(2.724e-3, 1.518e-4, 0.8109, 0.9959),

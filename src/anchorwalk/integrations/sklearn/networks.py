@@ -18,7 +18,7 @@ NOISE_START = -1.0
 """Where the noise's inverse-softplus starts, and its prior's mean: 0.3 standard deviations of the targets."""
 
 
-def made(network: Network | Maker | None, hidden: tuple[int, ...], inputs: int, outputs: int) -> Network:
+def build(network: Network | Maker | None, hidden: tuple[int, ...], inputs: int, outputs: int) -> Network:
     """The network of an estimator: its own, what its maker makes, or a multilayer perceptron."""
     if network is None:
         return mlp(inputs, hidden, outputs)

@@ -163,11 +163,11 @@ def _classes(classes: Any) -> dict[str, Any]:
     return {"dtype": classes.dtype.str, "values": classes.tolist()}
 
 
-def _training(how: Training | None) -> dict[str, Any] | None:
-    if how is None:
+def _training(training: Training | None) -> dict[str, Any] | None:
+    if training is None:
         return None
-    optimizer = {name: value for name, value in asdict(how.optimizer).items() if value is not None}
-    return {"epochs": how.epochs, "batch_size": how.batch_size, "adam": optimizer}
+    optimizer = {name: value for name, value in asdict(training.optimizer).items() if value is not None}
+    return {"epochs": training.epochs, "batch_size": training.batch_size, "adam": optimizer}
 
 
 def _training_from(form: dict[str, Any] | None) -> Training | None:

@@ -1,4 +1,7 @@
-"""How good predictions are, given the truth, and how far those of two posteriors are from each other."""
+"""Scores of predictions given the truth, and distances between the predictions of two posteriors.
+
+Import the functions from here; `convergence` has R-hat and effective sizes.
+"""
 
 from anchorwalk.posterior.metrics.classification import accuracy, brier, expected_calibration_error, log_loss
 from anchorwalk.posterior.metrics.distances import (

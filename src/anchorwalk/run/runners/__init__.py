@@ -1,4 +1,7 @@
-"""Ways to run the chains of a plan: one after the other, or side by side in blocks of a fixed width."""
+"""Ways to run the chains of a plan: one after the other, side by side in blocks, or in threads.
+
+Import the runners and `Runner`, their contract, from here; `choose` and `parse` pick one for `sample`.
+"""
 
 from anchorwalk.run.runners.auto import choose, parse
 from anchorwalk.run.runners.base import Lanes, Runner

@@ -1,4 +1,8 @@
-"""Where finished members go."""
+"""Where finished members go: memory, or a folder in the format of docs/format.md.
+
+Import `DiskStore`, `MemoryStore`, `Store`, their contract, and `Round` from here; `maintenance` verifies, thins, merges
+and prunes folders.
+"""
 
 from anchorwalk.run.store.base import Header, Round, Store, member_at
 from anchorwalk.run.store.disk import DiskStore

@@ -42,7 +42,7 @@ MISSING = "it is missing"
 def _with_former_chains(plan: dict[str, Any], former: Any) -> dict[str, Any]:
     """A plan that also counts the chains that were run here before."""
     try:
-        return {**plan, "here": sorted({*plan["here"], *former["here"]})} if former else plan
+        return {**plan, "selected": sorted({*plan["selected"], *former["selected"]})} if former else plan
     except (KeyError, TypeError):
         return plan
 
@@ -133,7 +133,11 @@ class DiskStore:
                 f"the file {self.folder / name} of the run is damaged: {reason}. Bring it back from a copy, or take it "
                 f"out of the run with `anchorwalk prune {self.folder}`; aw.load reads all that is whole."
             )
-        written = {**about, "leaves": serialise.of_leaves(like.params), "tree": serialise.of_structure(like.params)}
+        written = {
+            **about,
+            "leaves": serialise.leaves_to_json(like.params),
+            "tree": serialise.tree_to_json(like.params),
+        }
         written["stored_as"] = stored.about.get("stored_as", self.dtype)
         if written["stored_as"] not in (None, "bfloat16"):
             raise StoreDamaged(f"{self.folder / NAME} says that members are stored as {written['stored_as']!r}")
@@ -141,14 +145,14 @@ class DiskStore:
         if self.dtype is not None and written["stored_as"] != self.dtype:
             given = f"{self.dtype!r} for a run that keeps members {written['stored_as'] or 'as they are'}"
             checks.reject("DiskStore(dtype=)", given, "the same", "Leave dtype= out, or choose another folder.")
-        here = environment.here()
-        stretches = stored.surroundings
-        if not stretches or environment.differences(stretches[-1], here):
+        current = environment.current()
+        stretches = stored.environments
+        if not stretches or environment.differences(stretches[-1], current):
             if stretches and not self.other_machine:
-                changes = "; ".join(environment.differences(stretches[-1], here))
+                changes = "; ".join(environment.differences(stretches[-1], current))
                 remedy = f"Pass store=DiskStore({str(self.folder)!r}, other_machine=True) to go on, not bit for bit."
-                checks.reject("store", f"a run that was begun elsewhere: {changes}", "the same surroundings", remedy)
-            stretches = (*stretches, {**here, "after_members": len(self._places)})
+                checks.reject("store", f"a run that was begun elsewhere: {changes}", "the same environment", remedy)
+            stretches = (*stretches, {**current, "after_members": len(self._places)})
         manifest = Manifest({**stored.header, **header}, written, stretches, stored.members, stored.states)
         self._guarded(lambda: files.sync(self.folder.absolute().parent))
         if not manifest.is_in(self.folder):  # the copy as well: a kill may have come between the two
@@ -177,7 +181,7 @@ class DiskStore:
     def _look(self, like: Any, manifest: Manifest, verify: bool, states: bool) -> None:
         self._close()
         self.manifest, self._like = manifest, ChainState(None, None, like)  # type: ignore[arg-type]
-        self._leaves = manifest.about.get("leaves", []) if like is None else serialise.of_leaves(like)
+        self._leaves = manifest.about.get("leaves", []) if like is None else serialise.leaves_to_json(like)
         self.damaged, self._infos, self._places, self._last = {}, {}, {}, {}
         self._trusted = set()
         for number, part in enumerate((*manifest.members, *(manifest.states if states else ()))):
@@ -237,8 +241,8 @@ class DiskStore:
                     pieces.append({name: file.read(name) for name in file.tensors})
             except (Damaged, FileNotFoundError) as reason:
                 self._broken.add(part.file)
-                told = MISSING if isinstance(reason, FileNotFoundError) else reason
-                warn(f"the file {self.folder / part.file} is damaged: {told}. The run goes on", DamagedWarning)
+                why = MISSING if isinstance(reason, FileNotFoundError) else reason
+                warn(f"the file {self.folder / part.file} is damaged: {why}. The run goes on", DamagedWarning)
                 return
         tensors = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
         merged = self._put("members", chains, rounds[0].first, len(rounds), tensors)

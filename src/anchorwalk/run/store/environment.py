@@ -12,7 +12,7 @@ import jax
 CPU_INFO = Path("/proc/cpuinfo")
 
 
-def here() -> dict[str, Any]:
+def current() -> dict[str, Any]:
     """Versions, device and threads of this process."""
     device = jax.devices()[0]
     affinity = getattr(os, "sched_getaffinity", None)

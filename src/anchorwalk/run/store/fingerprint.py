@@ -10,7 +10,7 @@ import numpy as np
 import optax
 
 from anchorwalk import tree
-from anchorwalk.optimizers import Bare, Training
+from anchorwalk.optimizers import OptaxOptimizer, Training
 from anchorwalk.problem import Problem
 
 
@@ -49,14 +49,14 @@ def one_row_of(problem: Problem) -> Any:
     return jax.eval_shape(lambda x: tree.lane(x, slice(1)), problem.data.x)
 
 
-def of_training(how: Training, like: Any) -> str:
+def of_training(training: Training, like: Any) -> str:
     """The training as text; an optimiser that is bare optax by what its update computes."""
-    optimizer = repr(how.optimizer)
-    if isinstance(how.optimizer, Bare):
-        bare = optax.with_extra_args_support(how.optimizer.transformation)
+    optimizer = repr(training.optimizer)
+    if isinstance(training.optimizer, OptaxOptimizer):
+        bare = optax.with_extra_args_support(training.optimizer.transformation)
         value = {"value": jnp.zeros(()), "value_fn": lambda params: jnp.zeros(())}
         optimizer = f"optax {of_function(lambda g: bare.update(g, bare.init(g), g, grad=g, **value), like)}"
-    return f"{optimizer}, epochs={how.epochs}, batch_size={how.batch_size}, keep={how.keep!r}"
+    return f"{optimizer}, epochs={training.epochs}, batch_size={training.batch_size}, keep={training.keep!r}"
 
 
 def of_key(key: jax.Array) -> str:

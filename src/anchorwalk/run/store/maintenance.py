@@ -61,7 +61,7 @@ def summarize(folder: Path) -> Summary:
     try:
         plan, leaves = about["plan"], about["leaves"]
         later = plan["then"]["epochs"] if plan["then"] else 0
-        chains, planned = len(plan["here"]), len(plan["here"]) * plan["members"]
+        chains, planned = len(plan["selected"]), len(plan["selected"]) * plan["members"]
         epochs = sum(later if info.index else plan["first"]["epochs"] for info in infos)
         epochs_planned = chains * (plan["first"]["epochs"] + (plan["members"] - 1) * later)
         size = sum(int(np.prod(leaf["shape"], dtype=object)) for leaf in leaves)
@@ -127,7 +127,7 @@ def thin(folder: Path, out: Path, every: int) -> int:
             kept.setdefault(int(info.chain), []).append(int(info.index))  # type: ignore[arg-type]
     about = store.manifest.about
     plan, derived = about["plan"], about.get("derived")
-    complete = bool(derived["complete"]) if derived else len(store.infos()) == len(plan["here"]) * plan["members"]
+    complete = bool(derived["complete"]) if derived else len(store.infos()) == len(plan["selected"]) * plan["members"]
     manifest = replace(store.manifest, about={**about, "derived": {"every": every, "complete": complete}})
     with _new(out):
         parts = [part for chain in kept for part in _rewritten(store, out, chain, kept[chain], every)]
@@ -194,24 +194,24 @@ def prune(folder: Path, states: bool = False) -> list[str]:
     try:
         broken = _damaged_manifests(folder)
         store = _opened(folder, verify=True)
-        manifest, told = store.manifest, [f"{name}: {reason}; written anew" for name, reason in broken.items()]
+        manifest, actions = store.manifest, [f"{name}: {reason}; written anew" for name, reason in broken.items()]
         members = [part for part in manifest.members if part.file not in store.damaged]
         kept = [part for part in manifest.states if part.file not in store.damaged and not states]
         for name, reason in store.damaged.items():
             lost = [part for part in manifest.members if part.file == name]
             lost_members = sum(part.count * len(part.chains) for part in lost)
-            told.append(f"{name}: {reason}; {f'{lost_members} members' if lost else 'chain states'} left out")
+            actions.append(f"{name}: {reason}; {f'{lost_members} members' if lost else 'chain states'} left out")
         if states and manifest.states:
-            told.append(f"chain states removed, {sum(part.bytes for part in manifest.states):,} bytes")
+            actions.append(f"chain states removed, {sum(part.bytes for part in manifest.states):,} bytes")
         listed = {part.file for part in (*members, *kept)}
         if store.damaged or broken:  # what is not listed may be all that is left of something
             for path in sorted(folder.glob("*.safetensors")):
                 if path.name not in listed and not (states and path.name.startswith("state-")):
                     path.rename(folder / (path.name + DAMAGED))
-        if told:
+        if actions:
             manifest.with_parts(members, kept).write(folder)
-        told.extend(f"{name}: a leftover, removed" for name in store.sweep(listed))
-        return told
+        actions.extend(f"{name}: a leftover, removed" for name in store.sweep(listed))
+        return actions
     finally:
         lock.release()
 
@@ -222,7 +222,12 @@ def _opened(folder: Path, verify: bool) -> DiskStore:
     try:
         plan = manifest.about["plan"]
         trainings = [plan["first"], *([plan["then"]] if plan["then"] else [])]
-        numbers = [plan["members"], manifest.about["rows"], *plan["here"], *(how["epochs"] for how in trainings)]
+        numbers = [
+            plan["members"],
+            manifest.about["rows"],
+            *plan["selected"],
+            *(training["epochs"] for training in trainings),
+        ]
         if not all(type(number) is int and 0 <= number < LARGEST for number in numbers):
             raise ValueError("a plan of other numbers")
         str(manifest.about["likelihood"]["name"]).encode()
@@ -254,14 +259,14 @@ def _joined(one: Manifest, other: Manifest) -> Manifest:
     both = {
         **larger,
         "chains": max(plan["chains"], further["chains"]),
-        "here": sorted({*plan["here"], *further["here"]}),
+        "selected": sorted({*plan["selected"], *further["selected"]}),
     }
-    stretches = [stretch for stretch in other.surroundings if stretch not in one.surroundings]
+    stretches = [stretch for stretch in other.environments if stretch not in one.environments]
     return replace(
         one,
         header={**other.header, **one.header},
         about={**one.about, "plan": both},
-        surroundings=(*one.surroundings, *stretches),
+        environments=(*one.environments, *stretches),
     )
 
 

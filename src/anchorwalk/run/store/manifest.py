@@ -17,7 +17,7 @@ from anchorwalk import checks, files
 from anchorwalk.errors import DamagedWarning, StoreDamaged, warn
 from anchorwalk.run.store.tensors import Damaged, open_plain
 
-FORMAT = 2
+FORMAT = 3
 NAME, COPY = "run.json", "run.backup.json"
 FILE = re.compile(r"(members|state)-\d{6,12}-\d{6,12}(-\d{1,9})?\.safetensors")
 """Names that files of a run can have: none leads out of its folder."""
@@ -64,14 +64,14 @@ class Manifest:
     Attributes:
         header: What must be equal for the run to go on, as text.
         about: What a reader needs: plan, key, prior, likelihood, tree and arrays of the parameters.
-        surroundings: Versions and machine of each stretch of the run, and the number of members before it.
+        environments: Versions and machine of each stretch of the run, and the number of members before it.
         members: Files of members.
         states: Files of chain states.
     """
 
     header: dict[str, str] = field(default_factory=dict)
     about: dict[str, Any] = field(default_factory=dict)
-    surroundings: tuple[dict[str, Any], ...] = ()
+    environments: tuple[dict[str, Any], ...] = ()
     members: tuple[Part, ...] = ()
     states: tuple[Part, ...] = ()
 
@@ -90,7 +90,7 @@ class Manifest:
             "format": FORMAT,
             "header": self.header,
             "about": self.about,
-            "surroundings": list(self.surroundings),
+            "environments": list(self.environments),
             "members": [_written(part) for part in self.members],
             "states": [_written(part) for part in self.states],
         }
@@ -177,7 +177,7 @@ def decode(content: bytes) -> Manifest:
         manifest = Manifest(
             header={str(name): str(text) for name, text in loaded["header"].items()},
             about=dict(loaded["about"]),
-            surroundings=tuple(dict(one) for one in loaded["surroundings"]),
+            environments=tuple(dict(one) for one in loaded["environments"]),
             members=tuple(_part(entry, "members") for entry in loaded["members"]),
             states=tuple(_part(entry, "state") for entry in loaded["states"]),
         )

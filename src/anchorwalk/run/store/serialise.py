@@ -20,7 +20,7 @@ DEEPEST = 100
 """Levels of a tree that are read."""
 
 
-def of_leaves(like: Any) -> list[dict[str, Any]]:
+def leaves_to_json(like: Any) -> list[dict[str, Any]]:
     """Name, shape and dtype of each parameter array, in the order of the tree."""
     leaves = jax.tree.leaves(like)
     return [
@@ -29,49 +29,49 @@ def of_leaves(like: Any) -> list[dict[str, Any]]:
     ]
 
 
-def of_structure(like: Any) -> Any:
+def tree_to_json(like: Any) -> Any:
     """A tree of dictionaries, lists and tuples as JSON, with the numbers of its leaves; None for other trees."""
     leaves, definition = jax.tree.flatten(like)
     numbered = jax.tree.unflatten(definition, range(len(leaves)))
     try:
-        return _form(numbered)
+        return _to_json(numbered)
     except TypeError:
         return None
 
 
-def _form(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if type(value) is int:
         return value
     if value is None:
         return {"none": True}
     if type(value) in (list, tuple):
-        return {type(value).__name__: [_form(one) for one in value]}
+        return {type(value).__name__: [_to_json(one) for one in value]}
     if type(value) is dict and all(type(key) is str for key in value):
-        return {"dict": {key: _form(one) for key, one in value.items()}}
+        return {"dict": {key: _to_json(one) for key, one in value.items()}}
     raise TypeError(type(value).__name__)
 
 
-def structure(form: Any, leaves: Sequence[Any]) -> Any:
-    """The tree of a form, with these leaves.
+def tree_from_json(encoded: Any, leaves: Sequence[Any]) -> Any:
+    """The inverse of `tree_to_json`, with these leaves.
 
     Raises:
-        ValueError: A form that is none, or has not each leaf once.
+        ValueError: Something that is no such tree, or does not have each leaf once.
     """
     used: list[int] = []
-    result = _tree(form, leaves, used, 0)
+    result = _tree(encoded, leaves, used, 0)
     if sorted(used) != list(range(len(leaves))):
         raise ValueError("a tree that does not have each array once")
     return result
 
 
-def _tree(form: Any, leaves: Sequence[Any], used: list[int], depth: int) -> Any:
+def _tree(encoded: Any, leaves: Sequence[Any], used: list[int], depth: int) -> Any:
     if depth > DEEPEST:
         raise ValueError("a tree that is too deep")
-    if type(form) is int and 0 <= form < len(leaves):
-        used.append(form)
-        return leaves[form]
-    if isinstance(form, dict) and len(form) == 1:
-        ((kind, inside),) = form.items()
+    if type(encoded) is int and 0 <= encoded < len(leaves):
+        used.append(encoded)
+        return leaves[encoded]
+    if isinstance(encoded, dict) and len(encoded) == 1:
+        ((kind, inside),) = encoded.items()
         if kind == "none" and inside is True:
             return None
         if kind in ("list", "tuple") and isinstance(inside, list):
@@ -93,7 +93,7 @@ def dtype_of(name: str) -> np.dtype[Any]:
     return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
 
 
-def of_likelihood(likelihood: Likelihood) -> dict[str, Any]:
+def likelihood_to_json(likelihood: Likelihood) -> dict[str, Any]:
     """A likelihood as JSON; one that is not of this package by its name alone."""
     name = type(likelihood).__name__
     if LIKELIHOODS.get(name) is not type(likelihood):
@@ -102,15 +102,15 @@ def of_likelihood(likelihood: Likelihood) -> dict[str, Any]:
     return {"name": name, "settings": {field.name: float(getattr(likelihood, field.name)) for field in fields}}
 
 
-def likelihood_from(form: Mapping[str, Any]) -> Likelihood | None:
-    """The likelihood of a form, or None where it was not one of this package."""
-    if form["settings"] is None:
+def likelihood_from_json(encoded: Mapping[str, Any]) -> Likelihood | None:
+    """The inverse of `likelihood_to_json`, or None where it was not one of this package."""
+    if encoded["settings"] is None:
         return None
-    likelihood: Likelihood = LIKELIHOODS[form["name"]](**form["settings"])
+    likelihood: Likelihood = LIKELIHOODS[encoded["name"]](**encoded["settings"])
     return likelihood
 
 
-def of_prior(prior: Prior) -> dict[str, Any]:
+def prior_to_json(prior: Prior) -> dict[str, Any]:
     """Scale and mean of each parameter array: a number, or the range of an array."""
     return {
         part: {name: _summary(leaf) for name, leaf in tree.named_leaves(getattr(prior, part))}
@@ -126,7 +126,7 @@ def _summary(leaf: Any) -> Any:
     return {"shape": list(array.shape), "min": low, "max": high}
 
 
-def of_inputs(x: Any) -> Any:
+def inputs_to_json(x: Any) -> Any:
     """Shapes and dtypes of one row of inputs, and their tree."""
     leaves = [{"shape": list(leaf.shape[1:]), "dtype": str(np.dtype(leaf.dtype))} for leaf in jax.tree.leaves(x)]
-    return {"tree": of_structure(x), "leaves": leaves}
+    return {"tree": tree_to_json(x), "leaves": leaves}

@@ -1,0 +1,107 @@
+"""What the scripts that make pages from records have in common.
+
+Pages are made from the lines of results/ that `made_from.json` counts, so that a new record makes no page wrong. As a
+script, this counts anew: `make docs-tables` does that first.
+"""
+
+import functools
+import json
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from anchorwalk.benchmark import records
+from anchorwalk.benchmark.tables import TITLES
+
+ROOT = Path(__file__).parent.parent
+RESULTS, MADE_FROM = ROOT / "results", ROOT / "tools" / "made_from.json"
+METHODS = {name: TITLES[name] for name in ("ae", "sae", "planned")}
+PARTS = ("loss_first", "loss_later", "spread_within", "spread_between")
+
+
+@functools.cache
+def lines():
+    """How many lines of each file of results/ pages are made from."""
+    return json.loads(MADE_FROM.read_text())
+
+
+@functools.cache
+def every(file):
+    """The records of a file of results/, by name."""
+    return records.read(RESULTS / f"{file}.jsonl", lines()[file])
+
+
+@functools.cache
+def benchmark():
+    """The records of the benchmark."""
+    return records.read_all(RESULTS, lines())
+
+
+def load(file, name):
+    """A record of a file of results/."""
+    return every(file)[name]
+
+
+def study_of(label):
+    """The cells of a study by section and place, and what they share; nothing where there are none."""
+    found = {}
+    for record in every(f"study-{label.split('-')[0]}").values():
+        if record["label"] == label:
+            found |= {name: value for name, value in record.items() if name not in ("name", "runs")}
+            found.setdefault(record["section"], {})[record["place"]] = record["runs"]
+    return found
+
+
+def bench(date=None):
+    """The sections of a measurement of speed, of the last day unless a date is given."""
+    found = {}
+    date = date or max(record["date"] for record in every("bench").values())
+    for record in every("bench").values():
+        if record["date"] == date:
+            found |= {name: value for name, value in record.items() if name not in ("name", "found")}
+            found[record["section"]] = record["found"]
+    return found
+
+
+def middle(values):
+    return median(values) if values else None
+
+
+def shown(value, digits=3):
+    """A number, or nothing where there is none."""
+    return "" if value is None or value != value else f"{value:.{digits}f}"
+
+
+def table(heads, rows):
+    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    return "\n".join([*lines, *(f"| {' | '.join(cells)} |" for cells in rows)])
+
+
+def plan_of(found, task, budget, variant=None, method="planned"):
+    """A planned ensemble's plan in words; nothing where there is no run."""
+    for record in found.runs(task, method, budget, variant):
+        plan = record["plan"]
+        rate, epochs = (plan["first"].split(f"{name}=")[1].split(",")[0] for name in ("(rate", "epochs"))
+        each = plan["members"] // plan["chains"]
+        return f"{plan['chains']} x {epochs}{f', {each} members a chain' if each > 1 else ''}, rate {float(rate):.1g}"
+    return ""
+
+
+def error_of_median(values):
+    """Its standard error: how medians of runs drawn from these runs scatter."""
+    drawn = np.random.default_rng(0).choice(values, (2000, len(values)))
+    return float(np.median(drawn, axis=1).std())
+
+
+def filled(template, parts):
+    """A template with its {{PARTS}}."""
+    text = (ROOT / "tools" / "templates" / template).read_text()
+    for name, part in parts.items():
+        text = text.replace("{{" + name + "}}", part)
+    return text
+
+
+if __name__ == "__main__":
+    counted = {path.stem: path.read_bytes().count(b"\n") for path in sorted(RESULTS.glob("*.jsonl"))}
+    MADE_FROM.write_text(json.dumps(counted, indent=1) + "\n")

@@ -1,0 +1,115 @@
+"""Writes docs/speed.md from the newest records in results/bench.jsonl. Command: `make bench docs-tables`."""
+
+from itertools import pairwise
+
+from pages import ROOT, bench
+
+HEAD = """# Speed
+
+Made by `make bench docs-tables` from [bench.jsonl](../results/bench.jsonl), {date}, on {cores} cores, JAX {jax}. Everything is a ratio within one run: repetitions of all variants are interleaved, medians
+are shown, and the spread beside them tells how shared the machine was (`--only` measures a section again). "Plain loop" is a loop in Python over a training step that is compiled once, with XLA's own
+convolution; PyTorch is 2.13 eager, fused Adam, in the better of its two memory formats. Each trains one network. "Of peak" is the share of the best rate that a large float32 matrix product reached.
+
+"""
+TARGETS = {
+    ("mlp", "own"): ("MLP, 10 chains, an order of rows for each", "ratio_loop", 8, "x plain loop"),
+    ("mlp", "shared"): ("MLP, 10 chains, one order of rows for all", "ratio_loop", 15, "x plain loop"),
+    ("lenet5", "own"): ("LeNet-5, batch 56", "ratio_torch", 1.3, "x PyTorch"),
+    ("alexnet", "own"): ("AlexNet-like, batch 86", "ratio_torch", 0.6, "x PyTorch"),
+    ("resnet20", "own"): ("ResNet-20, batch 155", "ratio_torch", 0.7, "x PyTorch"),
+    ("cnn_lstm", "own"): ("CNN-LSTM, batch 141", "ratio_torch", 1.0, "x PyTorch"),
+}
+
+
+def best(rows, network, kind):
+    """The fastest of our variants of a network, with one order of rows for all chains or with their own."""
+    ours = [row for row in rows if row["network"] == network and "chain" in row["variant"]]
+    ours = [row for row in ours if ("one order" in row["variant"]) == (kind == "shared")]
+    return max(ours, key=lambda row: row["rows_per_second"])
+
+
+def targets(record):
+    lines = ["| work | target | reached | by |", "|---|---|---|---|"]
+    for (network, kind), (work, ratio, wanted, unit) in TARGETS.items():
+        row = best(record["rows"], network, kind)
+        got = row[ratio]
+        mark = "" if got >= wanted else " (missed)"
+        lines.append(f"| {work} | {wanted:g} {unit} | {got:.2f}{mark} | {row['variant']} |")
+    short, growth, chains = (record[n] for n in ("short_trainings", "growth", "member_epochs_per_second_by_chains"))
+    rates = list(chains.values())
+    rest = [
+        ("walk, optimiser reset, bookkeeping and host round trips of two epochs of LeNet", "under 2%",
+         f"{short['share_of_walk_and_bookkeeping']:.1%}", short["share_of_walk_and_bookkeeping"] < 0.02),
+        ("writing members, of a two-epoch round of LeNet", "under 3%",
+         f"{short['share_of_the_store']:.1%}", short["share_of_the_store"] < 0.03),
+        ("seconds of a round late in a run of 1,000 members against those of a run of 100", "within 10%",
+         f"{growth['ratio_of_seconds'] - 1:+.1%}", growth["ratio_of_seconds"] < 1.1),
+        ("peak memory, 1,000 members against 100, stored on disk", "flat",
+         f"{growth['ratio_of_memory'] - 1:+.1%}", growth["ratio_of_memory"] < 1.1),
+        ("member-epochs/s of the MLP, 1 to 64 chains", "not falling",
+         ", ".join(f"{n}: {rate:,.0f}" for n, rate in chains.items()),
+         all(b > 0.9 * a for a, b in pairwise(rates))),
+        (f"prediction, {record['prediction']['members']:,} LeNet members on {record['prediction']['rows']:,} rows",
+         "0.9 of the forward pass", f"{record['prediction']['ratio_to_forward']:.2f}",
+         record["prediction"]["ratio_to_forward"] >= 0.9),
+        ("`import anchorwalk` against `import jax, optax`; names are imported when they are used", "under 1.1", f"{record['start_up']['ratio_of_imports']:.2f}",
+         record["start_up"]["ratio_of_imports"] < 1.1),
+    ]  # fmt: skip
+    for work, wanted, got, met in rest:
+        lines.append(f"| {work} | {wanted} | {got}{'' if met else ' (missed)'} | |")
+    return "\n".join(lines)
+
+
+def throughput(rows):
+    heads = ["network", "variant", "rows/s", "lowest to highest", "x plain loop", "x PyTorch", "of peak"]
+    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    for row in rows:
+        torch = "" if row["ratio_torch"] is None else f"{row['ratio_torch']:.2f}"
+        lines.append(
+            f"| {row['network']} | {row['variant']} | {row['rows_per_second']:,.0f} | {row['lowest']:,.0f} to {row['highest']:,.0f} | "
+            f"{row['ratio_loop']:.2f} | {torch} | {row['share_of_peak']:.1%} |"
+        )
+    return "\n".join(lines)
+
+
+def notes(record):
+    reading, start = record["store_reading"], record["start_up"]["readme_seconds"]
+    memory, imports = record["prediction_memory"], record["start_up"]["ratio_with_all_names_used"]
+    narrow = ", ".join(f"{n}: {gain:.1f}" for n, gain in record["narrow_outputs"].items())
+    profile = "; ".join(
+        f"of a step of {name}, one chain in a loop, {parts['forward']:.0%} is the forward pass, {parts['backward']:.0%} the backward pass, {parts['adam']:.0%} Adam's state"
+        for name, parts in record["profile"].items()
+    )
+    profile = profile[0].upper() + profile[1:] + "."
+    calls = record["rows_of_a_call"]
+    by_rows = ", ".join(f"{n}: {micro:,.0f}" for n, micro in calls["microseconds_of_a_row"].items())
+    return f"""
+- With every public name used, importing takes {imports:.2f} of the time of `import jax, optax`.
+- Gradients of a dense layer with so many outputs are faster output by output than as one product by a factor of {narrow}. Two and three are computed so on a CPU.
+- {profile}
+- A row of LeNet's forward pass takes, in microseconds by the rows of a call, {by_rows}: what a call makes should stay in the caches. `predict` picks {calls["picked"]} rows here.
+- The README's ten lines take {start[0]:.1f} s in a first process and {start[1]:.1f} s in a second, which finds its compiled programs on disk.
+- Members are read from disk at {reading["ratio"]:.2f} of the rate at which the same files are read at once, checksums included.
+- Peak memory grew by {memory["peak_grew_by_bytes"] / 1e6:,.0f} MB while {memory["members"]:,} members of LeNet predicted, which are {memory["bytes_of_members"] / 1e6:,.0f} MB on disk, after ten of them had.
+- Of a step of the CNN-LSTM, {record["embedding"]["share_of_the_dense_update"]:.0%} is the dense update of its 20,000 words: anchor and Adam move every word in every step.
+"""
+
+
+def render():
+    record = bench()
+    head = HEAD.format(date=record["date"], cores=record["cores"], jax=record["jax"])
+    tail = (ROOT / "tools" / "templates" / "speed_tail.md").read_text()
+    return (
+        head
+        + targets(record)
+        + "\n\n## Throughput\n\n"
+        + throughput(record["rows"])
+        + "\n"
+        + notes(record)
+        + "\n"
+        + tail
+    )
+
+
+if __name__ == "__main__":
+    (ROOT / "docs" / "speed.md").write_text(render())
