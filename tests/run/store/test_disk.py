@@ -340,7 +340,7 @@ def test_other_versions_are_refused(tmp_path, number, words):
     # With a manifest from the future and a copy that is whole, the copy counts: the future writes both.
     content = json.loads((folder / "run.json").read_text())
     good = json.loads((folder / "run.json").read_text())
-    good["format"] = 2
+    good["format"] = 3
     del good["sha256"]
     good["sha256"] = manifest._digest(good)
     (folder / "run.backup.json").write_text(json.dumps(good))
