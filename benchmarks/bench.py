@@ -164,11 +164,11 @@ rng = np.random.default_rng(0)
 network = aw.networks.mlp(8, (50,), 2)
 data = rng.normal(size=(512, 8)).astype(np.float32), rng.normal(size=512).astype(np.float32)
 problem = aw.Problem(network.init, network.apply, aw.HeteroscedasticNormal(), aw.Prior(scale=0.18), data=data)
-how = aw.Training(aw.Adam(1e-3), epochs=40, batch_size=58)
+training = aw.Training(aw.Adam(1e-3), epochs=40, batch_size=58)
 times = []
 def note(report):
     times.append(time.perf_counter())
-posterior = aw.sample(jax.random.key(0), problem, aw.Plan(2, members, how, how), store=folder, callbacks=[note])
+posterior = aw.sample(jax.random.key(0), problem, aw.Plan(2, members, training, training), store=folder, callbacks=[note])
 gaps = np.diff(times)[1:]
 posterior.predict(data[0]).mean
 status = open("/proc/self/status").read()  # getrusage counts what this process was before it was this program

@@ -1,4 +1,4 @@
-"""Each door in a fresh virtual environment with only its extra installed, and what is said without that extra."""
+"""Each integration in a fresh virtual environment with only its extra installed, and the error without that extra."""
 
 import subprocess
 import sys
@@ -12,13 +12,13 @@ SAMPLE = """
 import anchorwalk as aw, jax
 network = {network}
 problem = aw.Problem(network.init, network.apply, aw.Normal(scale=0.5), aw.Prior(scale=1.0), data=(x, y[:, None]))
-how = aw.Training(aw.Adam(1e-2), epochs=5, batch_size=32)
-posterior = aw.sample(jax.random.key(0), problem, aw.Plan(2, 3, how, how), callbacks={callbacks})
+training = aw.Training(aw.Adam(1e-2), epochs=5, batch_size=32)
+posterior = aw.sample(jax.random.key(0), problem, aw.Plan(2, 3, training, training), callbacks={callbacks})
 assert len(posterior) == 6
 print(posterior.diagnose(x))
 """
 MLP = SAMPLE.format(network="aw.networks.mlp(3, (5,), 1)", callbacks="[]")
-DOORS = {
+EXTRAS = {
     "": DATA + MLP,
     "sklearn": DATA
     + """
@@ -70,14 +70,14 @@ def run(command, folder, code=0):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("extra", DOORS)
-def test_a_door_needs_its_extra_alone(extra, fresh, tmp_path):
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_an_integration_needs_its_extra_alone(extra, fresh, tmp_path):
     commands = fresh(extra)
     if extra == "haiku" and sys.version_info >= (3, 12):
         trial = subprocess.run([commands / "python", "-c", "import haiku"], capture_output=True, check=False)
         if trial.returncode:
             pytest.skip("this version of JAX is too new for Haiku")
-    run([commands / "python", "-c", DOORS[extra]], tmp_path)
+    run([commands / "python", "-c", EXTRAS[extra]], tmp_path)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""What is told after each round, and the progress bar as its first listener."""
+"""What callbacks get after each round, and the progress bar as the first of them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable

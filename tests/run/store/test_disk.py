@@ -233,7 +233,7 @@ def test_chains_of_one_plan_run_in_different_places_and_are_merged(tmp_path):
         run(None, chains=[3, 0])
 
 
-def test_other_surroundings_are_told_and_gone_on_with_only_if_asked(tmp_path, monkeypatch):
+def test_another_environment_is_named_and_resumed_in_only_if_asked(tmp_path, monkeypatch):
     made_up_run(tmp_path / "run", members=2)
     current = environment.current()
     monkeypatch.setattr(environment, "current", lambda: current | {"threads": 64, "version of jax": "9.9"})
