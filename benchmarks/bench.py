@@ -166,9 +166,10 @@ data = rng.normal(size=(512, 8)).astype(np.float32), rng.normal(size=512).astype
 problem = aw.Problem(network.init, network.apply, aw.HeteroscedasticNormal(), aw.Prior(scale=0.18), data=data)
 training = aw.Training(aw.Adam(1e-3), epochs=40, batch_size=58)
 times = []
-def note(report):
+def note(round_info):
     times.append(time.perf_counter())
-posterior = aw.sample(jax.random.key(0), problem, aw.Plan(2, members, training, training), store=folder, callbacks=[note])
+plan = aw.Plan(2, members, training, training)
+posterior = aw.sample(jax.random.key(0), problem, plan, store=folder, callbacks=[note])
 gaps = np.diff(times)[1:]
 posterior.predict(data[0]).mean
 status = open("/proc/self/status").read()  # getrusage counts what this process was before it was this program
