@@ -28,14 +28,12 @@ import anchorwalk as aw
 import throughput
 from anchorwalk import tree
 from anchorwalk.benchmark import TASKS, networks, records
-from anchorwalk.methods.base import ChainState, Member, MemberInfo
-from anchorwalk.methods.chain import Options, Recipe
+from anchorwalk.methods.base import Draws
 from anchorwalk.objective import anchored_loss, in_order
 from anchorwalk.optimizers import train
 from anchorwalk.posterior import passes
-from anchorwalk.run.runners import choose
-from anchorwalk.run.store import DiskStore, Round
-from anchorwalk.walks.base import WalkState
+from anchorwalk.run.runners import Job
+from anchorwalk.run.store import DiskStore, Like, Round
 from networks import WORKS
 
 ROOT = Path(__file__).parent.parent
@@ -72,6 +70,17 @@ def lenet_problem(rows):
     return aw.Problem(network.init, network.apply, aw.Categorical(), aw.Prior(scale=0.1), data=(x, y))
 
 
+def made_up(params, chains, index):
+    """A finished call with these parameters, with a leading axis of chains: one draw of each chain."""
+    lead = (len(chains), 1)
+    names = ("loss_start", "loss_end", "gradient_norm_start", "gradient_norm_end", "acceptance")
+    info = {name: np.zeros(lead, np.float32) for name in names}
+    trace = np.zeros((*lead, 2 if index else 3), np.float32)
+    draws = Draws(jax.tree.map(lambda leaf: leaf[:, None], params), trace, np.ones(lead, bool), info)
+    kind = "then" if index else "first"
+    return Round(chains, index, kind, 0, index, draws, np.zeros(lead, np.int32), 0.0, ())
+
+
 def short_trainings():
     """What a round of two epochs of LeNet on 7,000 rows costs beside its training, in memory and on disk.
 
@@ -84,30 +93,30 @@ def short_trainings():
     params = problem.init(jax.random.key(0))
     anchor = problem.prior.draw(jax.random.key(1), params)
     bare = jax.jit(train)
-    runner, options = aw.Sequential(), Options(False, False)
-    recipe = Recipe(problem, aw.GuidedWalk(step_size=0.1), training)
+    runner, method = aw.Local(), aw.SAE(training, training)
+    first, then = method.calls(problem, 2)
     chain, key = np.zeros(1, np.uint32), jax.random.key(0)
-    states, members = jax.device_get(runner.start(key, recipe, options, chain, chain))
-    with tempfile.TemporaryDirectory() as folder:
+    layout = runner.layout(problem, 1, None)
+    with tempfile.TemporaryDirectory() as folder, runner.open(method, problem, layout, 1) as session:
+        states, draws, _ = session.submit(Job(first, 0, key, chain, chain, None)).result()
         store = DiskStore(folder)
-        like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), states)
-        store.begin({}, like, {})
-        count = iter(range(1, 10**6))
-        store.commit(Round((0,), 0, members, states))
+        store.begin({}, Like(problem.params_like, tree.lane_like(states)), {}, {})
+        status = np.zeros((1, 1), np.int32)
 
         def whole():
-            jax.device_get(runner.step(key, recipe, options, chain, 1, states))
+            session.submit(Job(then, 1, key, chain, chain, states)).result()
+
+        count = iter(range(10**6))
 
         def commit():
             index = next(count)
-            info = members.info._replace(index=np.full(1, index, np.int32))
-            store.commit(Round((0,), index, members._replace(info=info), states))
+            store.commit(Round((0,), index, "then", 0, index, draws, status, 0.0, states))
 
-        def training(problem):
+        def alone(problem):
             return lambda: jax.device_get(bare(key, problem, training, anchor, params))
 
-        small = interleaved({"training": training(problem), "round": whole}, 300)
-        seconds = interleaved({"training": training(full)}, 5)["training"]
+        small = interleaved({"training": alone(problem), "round": whole}, 300)
+        seconds = interleaved({"training": alone(full)}, 5)["training"]
         writes = [timed(commit) for _ in range(130)]  # two mergers into one file included
         store.end()
     return {
@@ -123,22 +132,17 @@ def reading():
     like = jax.eval_shape(networks.resnet20().init, jax.random.key(0))
     rng = np.random.default_rng(0)
     params = jax.tree.map(lambda leaf: rng.normal(size=(4, *leaf.shape)).astype(np.float32), like)
-    zeros = np.zeros(4, np.float32)
     with tempfile.TemporaryDirectory() as folder:
         store = DiskStore(folder)
-        store.begin({}, ChainState(WalkState((), ()), None, like), {"plan": {"selected": [0, 1, 2, 3], "members": 65}})
+        store.begin({}, Like(like, ()), {"plan": {"selected": [0, 1, 2, 3], "members": 65}}, {})
         for index in range(65):
-            info = MemberInfo(np.arange(4), np.full(4, index), np.zeros(4, int), *[zeros] * 6)
-            losses = np.zeros((4, 2 if index else 3), np.float32)
-            store.commit(
-                Round((0, 1, 2, 3), index, Member(params, losses, info), ChainState(WalkState((), ()), None, ()))
-            )
+            store.commit(made_up(params, (0, 1, 2, 3), index))
         store.end()
         size = sum(path.stat().st_size for path in Path(folder).glob("members-*"))
 
         def members():
             opened = DiskStore(folder)
-            opened.open(like, opened._stored)
+            opened.open(like, opened.manifest)
             for info in opened.infos():
                 opened.member(info.chain, info.index)
 
@@ -168,7 +172,7 @@ training = aw.Training(aw.Adam(1e-3), epochs=40, batch_size=58)
 times = []
 def note(round_info):
     times.append(time.perf_counter())
-plan = aw.Plan(2, members, training, training)
+plan = aw.Plan(aw.SAE(training, training), 2, members)
 posterior = aw.sample(jax.random.key(0), problem, plan, store=folder, callbacks=[note])
 gaps = np.diff(times)[1:]
 posterior.predict(data[0]).mean
@@ -204,8 +208,7 @@ def chains():
     """Member-epochs a second of the MLP by the number of chains, the runner chosen by the rule."""
     runs = {}
     for count in (1, 2, 4, 8, 16, 32, 64):
-        runner = choose(MLP.problem(), count)
-        runs[count] = throughput.rounds(MLP, runner, count)
+        runs[count] = throughput.rounds(MLP, aw.Local(), count)
     seconds = interleaved({str(count): run for count, (run, _) in runs.items()}, 3)
     return {str(count): rows / MLP.rows / seconds[str(count)] for count, (_, rows) in runs.items()}
 
@@ -214,18 +217,14 @@ def chains():
 def stored_lenets(problem, count, chains):
     """A posterior of so many equal members on disk."""
     params = problem.init(jax.random.key(0))
-    zeros = np.zeros(1, np.float32)
     lanes = jax.tree.map(lambda leaf: leaf[None], jax.device_get(params))
-    state = ChainState(WalkState((), ()), None, ())
     with tempfile.TemporaryDirectory() as folder:
         store = DiskStore(folder)
         plan = {"selected": [*range(chains)], "members": count // chains}
         about = {"plan": plan, "likelihood": {"name": "Categorical", "settings": {}}}
-        store.begin({}, state._replace(params=problem.params_like), about)
+        store.begin({}, Like(problem.params_like, ()), about, {})
         for index, chain in itertools.product(range(count // chains), range(chains)):
-            info = MemberInfo(np.full(1, chain), np.full(1, index), np.zeros(1, int), *[zeros] * 6)
-            losses = np.zeros((1, 2 if index else 3), np.float32)
-            store.commit(Round((chain,), index, Member(lanes, losses, info), state))
+            store.commit(made_up(lanes, (chain,), index))
         store.end()
         yield params, aw.load(folder, problem.apply, verify=False)
 
@@ -284,6 +283,7 @@ def start_up():
         {n: lambda c=c: subprocess.run([sys.executable, "-c", c], check=True) for n, c in code.items()}, 7
     )
     readme = (ROOT / "README.md").read_text().split("```python\n")[1].split("```")[0]
+    readme = f"import anchorwalk\nanchorwalk.cache_programs()\n{readme}"
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "ANCHORWALK_CACHE": folder}
         runs = [
@@ -312,7 +312,7 @@ def embedding():
             return x % 200, y
 
     few = Few(*(getattr(WORDS, name) for name in ("name", "task", "shape", "classes", "steps")))
-    runs = {name: throughput.rounds(work, aw.Sequential(), 1)[0] for name, work in (("all", WORDS), ("few", few))}
+    runs = {name: throughput.rounds(work, aw.Local(), 1)[0] for name, work in (("all", WORDS), ("few", few))}
     seconds = interleaved(runs, 3)
     return {"share_of_the_dense_update": 1 - seconds["few"] / seconds["all"]}
 

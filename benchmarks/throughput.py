@@ -9,9 +9,8 @@ import numpy as np
 import optax
 
 import anchorwalk as aw
-from anchorwalk.methods.chain import Options, Recipe
 from anchorwalk.objective import Batch, anchored_loss
-from anchorwalk.run.runners import choose
+from anchorwalk.run.runners import Job
 from networks import WORKS, torch_step
 
 REPEATS = 3
@@ -35,14 +34,17 @@ def peak():
 def rounds(work, runner, chains, shared_order=False):
     """A function that trains first members of so many chains as the library does, and the rows it goes through."""
     problem, training = work.problem(), work.training()
-    recipe = Recipe(problem, aw.GuidedWalk(step_size=0.1), training)
+    method = aw.SAE(training, shared_order=shared_order)
+    (call,) = method.calls(problem, 1)
+    layout = runner.layout(problem, chains, None)
     numbers, key = np.arange(chains, dtype=np.uint32), jax.random.key(0)
+    blocks = [numbers[start : start + layout.lanes] for start in range(0, chains, layout.lanes)]
 
     def run():
-        for start in range(0, chains, runner.width):
-            block = numbers[start : start + runner.width]
-            result = runner.start(key, recipe, Options(shared_order, False), block, np.zeros_like(block))
-            jax.device_get(result)
+        with runner.open(method, problem, layout, chains) as session:
+            jobs = [session.submit(Job(call, 0, key, block, np.zeros_like(block), None)) for block in blocks]
+            for job in jobs:
+                job.result()
 
     return run, chains * training.steps(problem.n) * training.batch_size
 
@@ -93,19 +95,28 @@ def eager(work):
     return run, steps * work.batch_size
 
 
+def chosen_for(work):
+    """The runner that the rule chooses for ten chains, its numbers told."""
+    problem = work.problem()
+    layout = aw.Local().layout(problem, CHAINS, None)
+    with aw.Local().open(aw.SAE(work.training()), problem, layout, CHAINS) as session:
+        return aw.Local(threads=session.slots, lanes=layout.lanes)
+
+
 def variants(work):
     """All that is compared on one network, by name."""
-    chosen = choose(work.problem(), CHAINS)
+    chosen = chosen_for(work)
     # Ten chains of a large network are as fast as two: each runs by itself.
-    chains = CHAINS if work.name in ("mlp", "lenet5") else chosen.width
+    chains = CHAINS if work.name in ("mlp", "lenet5") else chosen.threads * chosen.lanes
     found = {
         "plain loop": lambda: plain_loop(work),
         "PyTorch eager": lambda: eager(work),
-        "one chain": lambda: rounds(work, aw.Sequential(), 1),
+        "one chain": lambda: rounds(work, aw.Local(), 1),
         f"{CHAINS} chains, auto: {chosen!r}": lambda: rounds(work, chosen, chains),
     }
     if work.name in ("mlp", "lenet5"):
-        found[f"{CHAINS} chains, Vectorized(width={CHAINS})"] = lambda: rounds(work, aw.Vectorized(CHAINS), CHAINS)
+        one_block = aw.Local(threads=1, lanes=CHAINS)
+        found[f"{CHAINS} chains, {one_block!r}"] = lambda: rounds(work, one_block, CHAINS)
     if work.name == "mlp":
         name = f"{CHAINS} chains, one order of rows for all, auto: {chosen!r}"
         found[name] = lambda: rounds(work, chosen, CHAINS, True)

@@ -28,6 +28,7 @@ from sklearn.preprocessing import StandardScaler
 from anchorwalk.benchmark import records
 from anchorwalk.integrations.sklearn import SAEClassifier, SAERegressor
 from anchorwalk.posterior import metrics
+from anchorwalk.run.programs import cache_programs
 
 RESULTS = Path(__file__).parent.parent / "results"
 SPLITS = 5
@@ -213,6 +214,7 @@ def main():
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")  # networks that have not converged say so at their defaults
+    cache_programs()
     for name in arguments.only:
         record = run(name, arguments.splits)
         records.append(arguments.out / "comparison.jsonl", record)

@@ -40,8 +40,8 @@ def member(variance):
     if name in (recorded := records.read(path)):
         return recorded[name]
     case = open_case("imdb", Variant(prior_variance=variance))
-    plan = aw.Plan(chains=1, members=1, first=case.settings.training("first", EPOCHS, case.problem.n))
-    posterior = aw.sample(jax.random.key(0), case.problem, plan, aw.Independent(), aw.Sequential())
+    training = case.settings.training("first", EPOCHS, case.problem.n)
+    posterior = aw.sample(jax.random.key(0), case.problem, aw.Plan(aw.AE(training)))
     scored = score(case, posterior)
     record = {
         "name": name,
@@ -50,7 +50,7 @@ def member(variance):
         "task": "imdb",
         "prior_variance": variance,
         "epochs": EPOCHS,
-        "first": repr(plan.first),
+        "first": repr(training),
         "seed": 0,
         "scores": records.rounded(scored.scores),
         "halves": halves(case, scored.predictions["probabilities"]),
@@ -77,6 +77,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--prior", type=float, nargs="*", default=PRIORS)
     arguments = parser.parse_args()
+    aw.cache_programs()
     members = [member(variance) for variance in arguments.prior]
     if len(members) < len(PRIORS):
         return

@@ -56,10 +56,11 @@ def uci(case):
 def derma(case):
     settings = case.settings
     trainings = settings.training("first", 40, case.problem.n), settings.training("then", 2, case.problem.n)
-    return aw.Plan(1, 11, *trainings)
+    return aw.Plan(aw.SAE(*trainings), members=11)
 
 
 def main():
+    aw.cache_programs()
     found = [
         compare("uci_gap", Variant(split=5), uci),
         compare("dermamnist", Variant(rows=2000), derma),

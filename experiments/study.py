@@ -18,7 +18,7 @@ import numpy as np
 
 import anchorwalk as aw
 from anchorwalk.benchmark import BUDGETS, METHODS, Variant, open_case, records
-from anchorwalk.benchmark.methods import Anchored
+from anchorwalk.benchmark.methods import Entry
 from anchorwalk.benchmark.references.references import distances
 from anchorwalk.benchmark.scores import score
 from anchorwalk.benchmark.tasks.uci_gap import REFERENCED
@@ -43,54 +43,66 @@ END = 0.005
 LEVELS = (1, 2, 4)
 
 
+def changed(choose, **settings):
+    """The same plan with other settings of its method."""
+
+    def chosen(case, budget):
+        plan = choose(case, budget)
+        return replace(plan, method=replace(plan.method, **settings))
+
+    return chosen
+
+
 def with_walk(walk):
-    return lambda case, budget: (METHODS["sae"].choose(case, budget)[0], walk)
+    return changed(METHODS["sae"].choose, walk=walk)
 
 
 def shared_by(chains):
     def choose(case, budget):
         first = case.settings.training("first", budget // chains, case.problem.n)
-        return aw.Plan(chains, 1, first), aw.Independent()
+        return aw.Plan(aw.AE(first), chains)
 
-    return Anchored(f"{chains} chains", choose)
+    return Entry(f"{chains} chains", choose)
 
 
 def optimized(kind, rate, batch_size):
     def choose(case, budget):
-        first = METHODS["ae"].choose(case, budget)[0].first
+        first = METHODS["ae"].choose(case, budget).method.training
         first = replace(first, optimizer=OPTIMIZERS[kind](rate, end_rate=END * rate), batch_size=batch_size)
-        return aw.Plan(budget // first.epochs, 1, first), aw.Independent()
+        return aw.Plan(aw.AE(first), budget // first.epochs)
 
-    return Anchored("ae", evaluated(choose))
+    return Entry("ae", evaluated(choose))
 
 
 def gap_methods(budget):
     """By name: what is run, beside the paper's own AE and SAE, which have records already."""
     found = {f"{chains} chains": shared_by(chains) for chains in CHAINS} if budget in SHARED else {}
     found |= {
-        f"{name} {step:g}": Anchored(name, with_walk(walk(step_size=step)))
+        f"{name} {step:g}": Entry(name, with_walk(walk(step_size=step)))
         for name, walk in WALKS.items()
         for step in STEPS
     }
-    found["independent"] = Anchored("independent", with_walk(aw.Independent()))
+    found["independent"] = Entry("independent", with_walk(aw.Independent()))
     for name in ("ae", "sae"):
-        found[f"{name} perturbed"] = Anchored(name, METHODS[name].choose, perturb_targets=True)
+        found[f"{name} perturbed"] = Entry(name, changed(METHODS[name].choose, perturb_targets=True))
     return found
 
 
 def derma_methods():
     found = {}
     for step in STEPS:
-        found[f"guided {step:g}"] = Anchored("guided", evaluated(with_walk(aw.GuidedWalk(step_size=step))))
-    return found | {"ae": Anchored("ae", evaluated(METHODS["ae"].choose))}
+        found[f"guided {step:g}"] = Entry("guided", evaluated(with_walk(aw.GuidedWalk(step_size=step))))
+    return found | {"ae": Entry("ae", evaluated(METHODS["ae"].choose))}
 
 
 def evaluated(choose):
     """The same plan, with the loss and its gradient on all the data after each training."""
 
     def chosen(case, budget):
-        plan, walk = choose(case, budget)
-        return plan.evaluating(True), walk
+        plan = choose(case, budget)
+        if isinstance(plan.method, aw.SAE):
+            return replace(plan, method=plan.method.evaluating(True))
+        return replace(plan, method=replace(plan.method, training=replace(plan.method.training, evaluate=True)))
 
     return chosen
 
@@ -116,7 +128,7 @@ def inside_of(case, posterior):
 
 def fits_of(case, posterior):
     """The data's part of the loss: mean negative log-likelihood of training rows under members, in nats a row."""
-    good = [info for info in posterior.infos if info.status == aw.Status.OK]
+    good = [info for info in posterior.infos if info.good]
     data = case.problem.data
     passes = posterior.passes("study", good, data.x, None)
     fits = np.array([-np.mean(posterior.likelihood.log_prob(outputs, data.y)) for _, outputs in passes.outputs()])
@@ -146,6 +158,7 @@ def main():
     parser.add_argument("--runs", type=int)
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
+    aw.cache_programs()
     if "uci_gap" in arguments.task:
         for part in (look_inside, try_optimizers, run_gap):  # the short ones first
             for split in arguments.split:
@@ -183,7 +196,7 @@ def look_inside(case, study, arguments):
         for name in ("ae", "sae", "planned"):
             place = f"{name}, {budget}"
             if not all("fit_first" in one for one in study.runs("inside", place) or [{}]):
-                method = Anchored(name, evaluated(METHODS[name].choose))
+                method = Entry(name, evaluated(METHODS[name].choose))
                 found = posteriors(case, method, budget, INSIDE_RUNS)
                 study.add("inside", place, [inside_of(case, posterior) for posterior in found])
 

@@ -3,10 +3,9 @@
 import numpy as np
 
 import anchorwalk as aw
-from anchorwalk.methods.base import ChainState, Member, MemberInfo
+from anchorwalk.methods.base import Draws
 from anchorwalk.posterior.posterior import Posterior
 from anchorwalk.run.store import MemoryStore, Round
-from anchorwalk.walks.base import WalkState
 
 
 def look_up(values, rows):
@@ -23,20 +22,19 @@ def chains_of(values, likelihood=None, status=None, loss=None, lengths=None):
     status = np.zeros((chains, members), np.int32) if status is None else np.asarray(status, np.int32)
     loss = np.full((chains, members), np.nan) if loss is None else np.asarray(loss)
     store = MemoryStore()
-    for index in range(members):
-        block = tuple(c for c in range(chains) if lengths is None or index < lengths[c])
-        chosen, lanes = list(block), len(block)
-        numbers = [loss[chosen, index] + 1, loss[chosen, index], 3 * loss[chosen, index], 2 * loss[chosen, index]]
-        info = MemberInfo(
-            np.asarray(block),
-            np.full(lanes, index),
-            status[chosen, index],
-            *numbers,
-            np.full(lanes, 0.75),
-            np.ones(lanes),
-        )
-        member = Member({"outputs": values[chosen, index].astype(np.float32)}, np.zeros((lanes, 1)), info)
-        store.commit(Round(block, index, member, ChainState(WalkState((), ()), None, ())))
+    for chain in range(chains):
+        count = members if lengths is None else lengths[chain]
+        own = (slice(chain, chain + 1), slice(count))
+        info = {
+            "loss_start": loss[own] + 1,
+            "loss_end": loss[own],
+            "gradient_norm_start": 3 * loss[own],
+            "gradient_norm_end": 2 * loss[own],
+            "acceptance": np.full((1, count), 0.75),
+        }
+        params = {"outputs": values[own].astype(np.float32)}
+        draws = Draws(params, np.zeros((1, count, 1)), status[own] == 0, info)
+        store.commit(Round((chain,), 0, "made up", 0, 0, draws, status[own], 1.0, ()))
     likelihood = aw.Normal(scale=0.5) if likelihood is None else likelihood
     return Posterior(store, look_up, likelihood, tuple(store.infos()), {"walk": "made up"}, True)
 

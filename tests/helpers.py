@@ -9,9 +9,10 @@ import numpy as np
 
 import anchorwalk as aw
 from anchorwalk import tree
-from anchorwalk.methods.base import ChainState, Member, MemberInfo
-from anchorwalk.posterior.posterior import Posterior
-from anchorwalk.run.store import DiskStore, MemoryStore, Round
+from anchorwalk.methods.base import Draws
+from anchorwalk.methods.sae import SAEState
+from anchorwalk.run.store import DiskStore, Like, Round
+from anchorwalk.run.store.environment import current
 from anchorwalk.walks.base import WalkState
 
 # Module-level functions, so that problems made from them share their compiled programs.
@@ -98,20 +99,16 @@ def small_problem(rows=20, scale=0.5, noise=0.3, **options):
     return aw.Problem(small_init, small_apply, aw.Normal(scale=noise), aw.Prior(scale=scale), data=(x, y), **options)
 
 
-def small_plan(chains=3, members=3, rate=0.01, batch_size=7, **options):
+def small_plan(chains=3, members=3, rate=0.01, batch_size=7, walk=None, **options):
     first = aw.Training(aw.Adam(rate, end_rate=rate / 10), epochs=4, batch_size=batch_size)
     then = aw.Training(aw.Adam(rate, end_rate=rate / 10), epochs=2, batch_size=batch_size)
-    return aw.Plan(chains, members, first, then if members > 1 else None, **options)
+    walk = aw.GuidedWalk(step_size=0.1) if walk is None else walk
+    return aw.Plan(aw.SAE(first, then if members > 1 else None, walk, **options), chains, members)
 
 
-def posterior_of(params: list[Any], apply, likelihood) -> Posterior:
+def posterior_of(params: list[Any], apply, likelihood) -> aw.Posterior:
     """A posterior of given members, one chain each, without training."""
-    store = MemoryStore()
-    for chain, one in enumerate(params):
-        info = MemberInfo(*(np.asarray([v]) for v in (chain, 0, 0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0)))
-        member = Member(jax.tree.map(lambda leaf: np.asarray(leaf)[None], one), np.zeros((1, 1)), info)
-        store.commit(Round((chain,), 0, member, ChainState(WalkState((), ()), None, ())))
-    return Posterior(store, apply, likelihood, tuple(store.infos()), {}, True)
+    return aw.Posterior.from_members(apply=apply, likelihood=likelihood, members=[[one] for one in params])
 
 
 def leaves_equal(one, other):
@@ -131,53 +128,63 @@ ABOUT = {
     "plan": {
         "chains": 2,
         "members": 3,
-        "epochs": 16,
-        "shared_order": False,
-        "first": {"optimizer": "Adam", "epochs": 4, "batch_size": 7, "keep": "last"},
-        "then": {"optimizer": "Adam", "epochs": 2, "batch_size": 7, "keep": "last"},
+        "calls": [["first", 1, 4, 1], ["then", 1, 2, 2]],
         "selected": [0, 1],
     },
+    "method": {"name": "SAE", "title": "Sequential anchored ensemble"},
     "key": {"implementation": "threefry2x32", "data": [0, 7]},
-    "walk": "GuidedWalk",
     "prior": {},
     "likelihood": {"name": "Normal", "settings": {"scale": 0.5}},
     "inputs": {"tree": None, "leaves": []},
     "rows": 20,
 }
 """What a run says of itself, for runs that nobody trained."""
+VALUES = ("loss_start", "loss_end", "gradient_norm_start", "gradient_norm_end", "acceptance")
 
 
 def made_up_round(like, chains, index, seed=0):
-    """A finished round of arrays that nobody trained, in the shapes and dtypes of `like`."""
+    """A finished call of arrays that nobody trained, in the shapes and dtypes of `like`: one draw of each chain."""
     rng = np.random.default_rng([seed, index, *chains])
-    lanes = len(chains)
+    lead = (len(chains), 1)
 
     def draw(leaf):
-        return rng.normal(size=(lanes, *leaf.shape)).astype(leaf.dtype)
+        return rng.normal(size=(*lead, *leaf.shape)).astype(leaf.dtype)
 
     params = jax.tree.map(draw, like)
-    numbers = [np.zeros(lanes, np.int32), *(rng.normal(size=lanes).astype(np.float32) for _ in range(5))]
-    info = MemberInfo(np.asarray(chains, np.uint32), np.full(lanes, index, np.int32), *numbers, np.full(lanes, 0.25))
-    losses = rng.normal(size=(lanes, 2 if index else 4)).astype(np.float32)
-    return Round(chains, index, Member(params, losses, info), made_up_state(params))
+    info = {name: rng.normal(size=lead).astype(np.float32) for name in VALUES}
+    trace = rng.normal(size=(*lead, 2 if index else 4)).astype(np.float32)
+    draws = Draws(params, trace, np.ones(lead, bool), info)
+    kind, states = "then" if index else "first", made_up_state(tree.lane(params, (slice(None), 0)))
+    return Round(chains, index, kind, 0, index, draws, np.zeros(lead, np.int32), 0.25, states)
 
 
 def made_up_state(params):
-    return ChainState(WalkState(params, ()), None, params)
+    return SAEState(WalkState(params, ()), None, params)
+
+
+def begin(store, like, about=None, header=None):
+    """Begin a run that nobody trained."""
+    shapes = Like(like, made_up_state(like))
+    store.begin({"network": "made up"} | (header or {}), shapes, ABOUT if about is None else about, current(1))
+
+
+def about_of(chains, members):
+    """What a run of these chains and members says of itself."""
+    calls = [["first", 1, 4, 1], ["then", 1, 2, members - 1]]
+    plan = {"chains": max(chains) + 1, "members": members, "selected": list(chains), "calls": calls}
+    return {**ABOUT, "plan": plan}
 
 
 def made_up_run(folder, like=None, blocks=((0, 1),), members=3, header=None, seed=0, **options):
     """A stored run that nobody trained; returns its members by (chain, index)."""
     like = {"w": jax.ShapeDtypeStruct((3,), np.float32)} if like is None else like
     store = DiskStore(folder, **options)
-    chains = sorted(chain for block in blocks for chain in block)
-    about = {**ABOUT, "plan": {**ABOUT["plan"], "chains": max(chains) + 1, "members": members, "selected": chains}}
-    store.begin({"network": "made up"} | (header or {}), made_up_state(like), about)
+    begin(store, like, about_of(sorted(chain for block in blocks for chain in block), members), header)
     kept = {}
     for index in range(members):
         for block in blocks:
             one = made_up_round(like, tuple(block), index, seed)
             store.commit(one)
-            kept |= {(chain, index): tree.lane(one.members, lane) for lane, chain in enumerate(block)}
+            kept |= {(chain, index): one.member(lane, 0) for lane, chain in enumerate(block)}
     store.end()
     return kept

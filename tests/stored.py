@@ -19,7 +19,7 @@ def same(posterior, kept):
     for member in posterior:
         original = kept[member.info.chain, member.info.index]
         assert leaves_equal(member.params, original.params)
-        np.testing.assert_array_equal(member.losses, original.losses)
+        np.testing.assert_array_equal(member.trace, original.trace)
         assert member.info == original.info
     return True
 

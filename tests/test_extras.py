@@ -13,7 +13,8 @@ import anchorwalk as aw, jax
 network = {network}
 problem = aw.Problem(network.init, network.apply, aw.Normal(scale=0.5), aw.Prior(scale=1.0), data=(x, y[:, None]))
 training = aw.Training(aw.Adam(1e-2), epochs=5, batch_size=32)
-posterior = aw.sample(jax.random.key(0), problem, aw.Plan(2, 3, training, training), callbacks={callbacks})
+plan = aw.Plan(aw.SAE(training, training), chains=2, members=3)
+posterior = aw.sample(jax.random.key(0), problem, plan, callbacks={callbacks})
 assert len(posterior) == 6
 print(posterior.diagnose(x))
 """

@@ -1,4 +1,6 @@
-"""Every likelihood against scipy, and its draws against its own moments."""
+"""Every likelihood against scipy, and its draws against its own moments; the contract, and that it can fail."""
+
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -7,7 +9,8 @@ import pytest
 from scipy import special, stats
 
 import anchorwalk as aw
-from anchorwalk import likelihoods
+from anchorwalk import likelihoods, tree
+from anchorwalk.errors import InvalidInput
 
 RNG = np.random.default_rng(0)
 OUT = RNG.normal(size=(6, 4)).astype(np.float32)
@@ -113,3 +116,140 @@ def test_which_likelihoods_can_do_what():
         assert not isinstance(one, likelihoods.NormalLikelihood)
     for one in classes:
         assert not isinstance(one, likelihoods.OrderedLikelihood)
+
+
+# The contract
+
+LOGITS = RNG.normal(size=(6, 2, 3)).astype(np.float32)
+CONTRACT = [
+    pytest.param(aw.Normal(scale=0.7), OUT[:, 0], REALS[:, 0], id="normal"),
+    pytest.param(aw.Normal(scale=0.7), OUT, REALS, id="normals"),
+    pytest.param(aw.HeteroscedasticNormal(), PAIR[:, 0], REALS[:, 0], id="heteroscedastic"),
+    pytest.param(aw.Poisson(), 3 * OUT[:, 0], COUNTS[:, 0], id="poisson"),
+    pytest.param(aw.Bernoulli(), 3 * OUT[:, 0], BITS[:, 0], id="bernoulli"),
+    pytest.param(aw.Bernoulli(), OUT, BITS, id="bernoullis"),
+    pytest.param(aw.Categorical(), LOGITS[:, 0], [0, 1, 2, 0, 1, 2], id="categorical"),
+    pytest.param(aw.Categorical(), LOGITS, [[0, 1], [2, 0], [1, 2]] * 2, id="categoricals"),
+]
+
+
+@pytest.mark.parametrize(("likelihood", "outputs", "y"), CONTRACT)
+def test_likelihood_keeps_the_contract(likelihood, outputs, y):
+    aw.testing.check_likelihood(likelihood, outputs, y)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("likelihood", "outputs", "y"), CONTRACT)
+def test_the_contract_of_likelihoods_holds_whatever_the_key(likelihood, outputs, y):
+    for seed in range(1, 11):  # a false alarm is rarer than one in a million
+        aw.testing.check_likelihood(likelihood, outputs, y, jax.random.key(seed))
+
+
+def changed(parent, **methods):
+    """A likelihood of this package with other methods."""
+    return tree.node()(dataclass(frozen=True)(type("Changed", (parent,), methods)))
+
+
+def summed(self, outputs, y):
+    return jnp.sum(aw.Normal.log_prob(self, outputs, y))
+
+
+def mixed(self, outputs, y):  # a little of the neighbour
+    log_prob = aw.Normal.log_prob(self, outputs, y)
+    return log_prob + 0.01 * jnp.roll(log_prob, 1)
+
+
+def wide(self, outputs, values):
+    return aw.Normal.cdf(self, outputs, outputs[..., None] + (values - outputs[..., None]) / 1.1)
+
+
+def too_small(self, outputs):
+    return 0.97 * aw.Normal.variance(self, outputs)
+
+
+def one_noise(self, key, outputs):
+    return outputs + self.scale * jax.random.normal(key)
+
+
+BROKEN = {
+    "summed": ({"log_prob": summed}, "one number for each of 6 rows"),
+    "summed in every row": ({"log_prob": lambda s, o, y: jnp.full(len(o), summed(s, o, y))}, "on that row alone"),
+    "rows mixed": ({"log_prob": mixed}, "on that row alone"),
+    "a mean over rows": ({"log_prob": lambda s, o, y: aw.Normal.log_prob(s, o, y) / len(o)}, "the number of rows"),
+    "without its constant": ({"log_prob": lambda s, o, y: -0.5 * ((y - o) / s.scale) ** 2}, "logarithm of the density"),
+    "a scale as variance": ({"variance": lambda s, o: jnp.full_like(o, s.scale)}, "variance"),
+    "a variance too small": ({"variance": too_small}, "`variance` is not the variance"),
+    "a variance of another shape": ({"variance": lambda s, o: jnp.square(s.scale)}, r"mean has shape \(6,\) and var"),
+    "a mean that is off": ({"mean": lambda s, o: o + 0.1}, "the mean of draws is not `mean`"),
+    "a wide cdf": ({"cdf": wide}, "cdf is off the shares of draws"),
+    "a falling cdf": ({"cdf": lambda s, o, v: 1 - aw.Normal.cdf(s, o, v)}, "cdf must rise from 0 to 1"),
+    "a cdf in float32": ({"cdf": lambda s, o, v: aw.Normal.cdf(s, o, v).astype(jnp.float32)}, "must be float64"),
+    "a snap to counts": ({"snap": lambda s, v: np.floor(v)}, "snap"),
+    "one noise for all rows": ({"draw": one_noise}, "noise of its own"),
+    "no noise": ({"perturbed_log_prob": lambda s, o, y, e: s.log_prob(o, y)}, "with noise"),
+    "noise in units": ({"perturbed_log_prob": lambda s, o, y, e: s.log_prob(o, y + e)}, "with noise"),
+    "no zero of noise": ({"perturbed_log_prob": lambda s, o, y, e: s.log_prob(o, y + e + 1)}, "without noise"),
+    "no check": ({"check": lambda s, o, y, argument="data": y}, "check must refuse"),
+    "an array in its json": ({"to_json": lambda s: {"scale": np.ones(1)}}, "to_json"),
+    "another json": ({"to_json": lambda s: {"name": "Changed", "settings": {"scale": 1.0}}}, None),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_contract_finds_a_broken_likelihood(what):
+    methods, message = BROKEN[what]
+    if message is None:
+        methods, message = methods | {"from_json": classmethod(lambda cls, told: aw.Normal(2.0))}, "inverse of to_json"
+    with pytest.raises(AssertionError, match=message):
+        aw.testing.check_likelihood(changed(aw.Normal, **methods)(0.7), OUT[:, 0], REALS[:, 0])
+
+
+BROKEN_CLASSES = {
+    "other draws": ({"draw": lambda s, key, o: jax.random.categorical(key, 1.2 * o)}, "the mean of draws is not"),
+    "bits": ({"entropy": lambda s, p: aw.Categorical().entropy(p) / np.log(2)}, "in nats"),
+    "a variance of 1": ({"variance": lambda s, o: jnp.ones_like(o)}, "p \\(1 - p\\)"),
+    "logits as mean": ({"mean": lambda s, o: o}, "sum to 1"),
+    "no normaliser": (
+        {"log_prob": lambda s, o, y: jnp.take_along_axis(o, y[:, None], -1)[:, 0]},
+        "the class's probabi",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN_CLASSES)
+def test_contract_finds_broken_classes(what):
+    methods, message = BROKEN_CLASSES[what]
+    with pytest.raises(AssertionError, match=message):
+        aw.testing.check_likelihood(changed(aw.Categorical, **methods)(), LOGITS[:, 0], np.arange(6) % 3)
+
+
+class Bare:
+    """A normal likelihood of scale 1 with no more than a likelihood must have."""
+
+    log_prob, mean, check = (lambda self, *args, name=name: getattr(aw.Normal(1.0), name)(*args)
+                             for name in ("log_prob", "mean", "check"))  # fmt: skip
+
+    def variance(self, outputs):
+        return jnp.ones_like(outputs)
+
+    def draw(self, key, outputs):
+        return aw.Normal(1.0).draw(key, outputs)
+
+
+def test_the_contract_of_a_bare_likelihood():
+    with pytest.raises(AssertionError, match="its class must be a pytree"):
+        aw.testing.check_likelihood(Bare(), OUT, REALS)
+    registered = tree.node()(dataclass(frozen=True)(Bare))
+    aw.testing.check_likelihood(registered(), OUT, REALS)
+    wrong = changed(registered, variance=lambda self, outputs: jnp.full_like(outputs, 1.5))
+    with pytest.raises(AssertionError, match="the variance of draws is not `variance`"):
+        aw.testing.check_likelihood(wrong(), OUT, REALS)
+
+
+def test_what_cannot_be_put_through_the_contract():
+    for nothing in (aw.Normal, None, aw.Adam(0.1)):
+        with pytest.raises(AssertionError, match="an object with the methods log_prob, mean, variance, draw and check"):
+            aw.testing.check_likelihood(nothing, OUT, REALS)
+    for rows in (OUT[:1], np.zeros((3, 4))):
+        with pytest.raises(InvalidInput, match="expected two rows at least, whose log-probabilities differ"):
+            aw.testing.check_likelihood(aw.Normal(1.0), rows, np.zeros(rows.shape))

@@ -19,11 +19,11 @@ MODULES = sorted(
 )
 
 PUBLIC = """
-Adam Autoregressive Bernoulli Categorical Description DiskStore GuidedWalk Hamiltonian HeteroscedasticNormal Independent
-Member MemberInfo MemoryStore Normal Plan Poisson Posterior Prediction Prior Problem Progress RandomWalk Rotation
-RoundInfo SGD Sequential Status Threaded Training Vectorized Walk WalkInfo WalkState anchored_ensemble by_path
-deep_ensemble describe errors fan_in from_equinox from_flax from_haiku load map_estimate networks sample
-sequential_anchored_ensemble testing walks Diagnosis MLflow TensorBoard to_arviz Pilots Planned plan_for Lion Rates
+AE Adam Autoregressive Bernoulli Call Categorical DeepEnsemble Description Diagnosis DiskStore Draws GuidedWalk HMC
+Hamiltonian HeteroscedasticNormal Independent Keys Likelihood Lion Local MAP MLflow Member MemberInfo MemoryStore Method
+Normal Optimizer Pilots Plan Planned Poisson Posterior Prediction Prior Problem Progress RandomWalk Rates Rotation
+RoundInfo Runner SAE SGD Status Store TensorBoard Training Walk WalkInfo WalkState by_path cache_programs describe
+errors fan_in from_equinox from_flax from_haiku load networks plan_for sample sample_many testing to_arviz walks
 """
 
 
@@ -41,8 +41,9 @@ def test_doctests(name):
 def test_every_public_object_has_an_example():
     # Read, not made:
     records = {"Description", "Diagnosis", "Member", "MemberInfo", "RoundInfo", "Status", "WalkInfo", "WalkState"}
+    records |= {"Call", "Draws", "Keys"}  # what methods get and give
     results = {"Pilots", "Planned", "Posterior", "Prediction", "Rates"}  # made by plan_for, sample and predict
-    interfaces = {"Walk"}
+    interfaces = {"Method", "Runner", "Store", "Walk"}
     modules = {"errors", "networks", "testing", "walks"}
     for name in set(aw.__all__) - records - results - interfaces - modules:
         assert ">>>" in getattr(aw, name).__doc__, name

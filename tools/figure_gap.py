@@ -37,13 +37,13 @@ def main() -> None:
     )
     scratch = aw.Training(aw.Adam(0.02, end_rate=1e-4), epochs=EPOCHS // 10, batch_size=60)
     short = aw.Training(aw.Adam(0.005, end_rate=1e-4), epochs=EPOCHS // 400, batch_size=60)
-    plan = aw.Plan.from_budget(EPOCHS, chains=5, first=scratch, then=short)
-    key = jax.random.key(0)
-    ensembles = {
-        "deep ensemble": aw.deep_ensemble(key, problem, 10, scratch),
-        "anchored ensemble": aw.anchored_ensemble(key, problem, 10, scratch),
-        "sequential anchored ensemble": aw.sample(key, problem, plan, walk=aw.GuidedWalk(step_size=0.25)),
+    sequential = aw.SAE(scratch, short, aw.GuidedWalk(step_size=0.25))
+    plans = {
+        "deep ensemble": aw.Plan(aw.DeepEnsemble(scratch), chains=10),
+        "anchored ensemble": aw.Plan(aw.AE(scratch), chains=10),
+        "sequential anchored ensemble": aw.Plan.from_budget(EPOCHS, sequential, chains=5),
     }
+    ensembles = {name: aw.sample(jax.random.key(0), problem, plan) for name, plan in plans.items()}
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.2), sharey=True, layout="constrained")
     for axis, (name, posterior) in zip(axes, ensembles.items(), strict=True):
         prediction = posterior.predict(grid)

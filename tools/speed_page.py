@@ -88,7 +88,7 @@ def notes(record):
 - Gradients of a dense layer with so many outputs are faster output by output than as one product by a factor of {narrow}. Two and three are computed so on a CPU.
 - {profile}
 - A row of LeNet's forward pass takes, in microseconds by the rows of a call, {by_rows}: what a call makes should stay in the caches. `predict` picks {calls["picked"]} rows here.
-- The README's ten lines take {start[0]:.1f} s in a first process and {start[1]:.1f} s in a second, which finds its compiled programs on disk.
+- The README's ten lines, with `aw.cache_programs()` before them, take {start[0]:.1f} s in a first process and {start[1]:.1f} s in a second, which finds its compiled programs on disk.
 - Members are read from disk at {reading["ratio"]:.2f} of the rate at which the same files are read at once, checksums included.
 - Peak memory grew by {memory["peak_grew_by_bytes"] / 1e6:,.0f} MB while {memory["members"]:,} members of LeNet predicted, which are {memory["bytes_of_members"] / 1e6:,.0f} MB on disk, after ten of them had.
 - Of a step of the CNN-LSTM, {record["embedding"]["share_of_the_dense_update"]:.0%} is the dense update of its 20,000 words: anchor and Adam move every word in every step.

@@ -15,13 +15,14 @@ if _TYPE_CHECKING:
     from anchorwalk.integrations.flax import from_flax
     from anchorwalk.integrations.haiku import from_haiku
     from anchorwalk.integrations.tracking import MLflow, TensorBoard
-    from anchorwalk.likelihoods import Bernoulli, Categorical, HeteroscedasticNormal, Normal, Poisson
-    from anchorwalk.methods.ae import anchored_ensemble
-    from anchorwalk.methods.base import Member, MemberInfo
-    from anchorwalk.methods.deep_ensemble import deep_ensemble
-    from anchorwalk.methods.map import map_estimate
-    from anchorwalk.methods.sae import sequential_anchored_ensemble
-    from anchorwalk.optimizers import SGD, Adam, Lion, Training
+    from anchorwalk.likelihoods import Bernoulli, Categorical, HeteroscedasticNormal, Likelihood, Normal, Poisson
+    from anchorwalk.methods.ae import AE
+    from anchorwalk.methods.base import Call, Draws, Keys, Member, MemberInfo, Method
+    from anchorwalk.methods.deep_ensemble import DeepEnsemble
+    from anchorwalk.methods.hmc import HMC
+    from anchorwalk.methods.map import MAP
+    from anchorwalk.methods.sae import SAE
+    from anchorwalk.optimizers import SGD, Adam, Lion, Optimizer, Training
     from anchorwalk.plan.describe import Description, describe
     from anchorwalk.plan.pilots import Pilots
     from anchorwalk.plan.plan import Plan
@@ -34,9 +35,10 @@ if _TYPE_CHECKING:
     from anchorwalk.prior import Prior, by_path, fan_in
     from anchorwalk.problem import Problem
     from anchorwalk.run.callbacks import Progress, RoundInfo
-    from anchorwalk.run.runners import Sequential, Threaded, Vectorized
-    from anchorwalk.run.sample import sample
-    from anchorwalk.run.store import DiskStore, MemoryStore
+    from anchorwalk.run.programs import cache_programs
+    from anchorwalk.run.runners import Local, Runner
+    from anchorwalk.run.sample import sample, sample_many
+    from anchorwalk.run.store import DiskStore, MemoryStore, Store
     from anchorwalk.walks import (
         Autoregressive,
         GuidedWalk,
@@ -52,24 +54,36 @@ if _TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "AE",
+    "HMC",
+    "MAP",
+    "SAE",
     "SGD",
     "Adam",
     "Autoregressive",
     "Bernoulli",
+    "Call",
     "Categorical",
+    "DeepEnsemble",
     "Description",
     "Diagnosis",
     "DiskStore",
+    "Draws",
     "GuidedWalk",
     "Hamiltonian",
     "HeteroscedasticNormal",
     "Independent",
+    "Keys",
+    "Likelihood",
     "Lion",
+    "Local",
     "MLflow",
     "Member",
     "MemberInfo",
     "MemoryStore",
+    "Method",
     "Normal",
+    "Optimizer",
     "Pilots",
     "Plan",
     "Planned",
@@ -83,18 +97,16 @@ __all__ = [
     "Rates",
     "Rotation",
     "RoundInfo",
-    "Sequential",
+    "Runner",
     "Status",
+    "Store",
     "TensorBoard",
-    "Threaded",
     "Training",
-    "Vectorized",
     "Walk",
     "WalkInfo",
     "WalkState",
-    "anchored_ensemble",
     "by_path",
-    "deep_ensemble",
+    "cache_programs",
     "describe",
     "errors",
     "fan_in",
@@ -102,11 +114,10 @@ __all__ = [
     "from_flax",
     "from_haiku",
     "load",
-    "map_estimate",
     "networks",
     "plan_for",
     "sample",
-    "sequential_anchored_ensemble",
+    "sample_many",
     "testing",
     "to_arviz",
     "walks",
@@ -120,13 +131,14 @@ _WHERE = {
     "integrations.flax": "from_flax",
     "integrations.haiku": "from_haiku",
     "integrations.tracking": "MLflow TensorBoard",
-    "likelihoods": "Bernoulli Categorical HeteroscedasticNormal Normal Poisson",
-    "methods.ae": "anchored_ensemble",
-    "methods.base": "Member MemberInfo",
-    "methods.deep_ensemble": "deep_ensemble",
-    "methods.map": "map_estimate",
-    "methods.sae": "sequential_anchored_ensemble",
-    "optimizers": "SGD Adam Lion Training",
+    "likelihoods": "Bernoulli Categorical HeteroscedasticNormal Likelihood Normal Poisson",
+    "methods.ae": "AE",
+    "methods.base": "Call Draws Keys Member MemberInfo Method",
+    "methods.deep_ensemble": "DeepEnsemble",
+    "methods.hmc": "HMC",
+    "methods.map": "MAP",
+    "methods.sae": "SAE",
+    "optimizers": "SGD Adam Lion Optimizer Training",
     "plan.describe": "Description describe",
     "plan.pilots": "Pilots",
     "plan.plan": "Plan",
@@ -139,9 +151,10 @@ _WHERE = {
     "prior": "Prior by_path fan_in",
     "problem": "Problem",
     "run.callbacks": "Progress RoundInfo",
-    "run.runners": "Sequential Threaded Vectorized",
-    "run.sample": "sample",
-    "run.store": "DiskStore MemoryStore",
+    "run.programs": "cache_programs",
+    "run.runners": "Local Runner",
+    "run.sample": "sample sample_many",
+    "run.store": "DiskStore MemoryStore Store",
     "walks": "Autoregressive GuidedWalk Hamiltonian Independent RandomWalk Rotation Walk WalkInfo WalkState",
 }
 """Public names by module. A module is imported when a name of it is used for the first time, so that importing the

@@ -99,7 +99,15 @@ def instance(argument: str, value: Any, interface: type, example: str) -> None:
     if isinstance(value, type):
         reject(argument, f"the class {value.__name__}", "an instance of it", f"Pass {example}, with brackets.")
     if not isinstance(value, interface):
-        reject(argument, repr(value), f"a {interface.__name__}", f"Pass {example}.")
+        article = "an" if interface.__name__[0] in "AEIOU" else "a"
+        reject(argument, repr(value), f"{article} {interface.__name__}", f"Pass {example}.")
+
+
+def pytree(argument: str, value: Any, kind: str) -> None:
+    """Refuse an object whose class is not registered as a pytree."""
+    if jax.tree_util.all_leaves([value]):
+        remedy = "Register its class, for example with jax.tree_util.register_dataclass."
+        reject(argument, f"a {type(value).__name__} that is no pytree", f"{kind} whose numbers are leaves", remedy)
 
 
 def finite(argument: str, array: np.ndarray[Any, Any], remedy: str) -> None:

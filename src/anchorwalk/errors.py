@@ -15,7 +15,7 @@ class InvalidInput(AnchorwalkError, ValueError):
 
 
 class TrainingFailed(AnchorwalkError, RuntimeError):
-    """A chain whose first training diverged at every attempt."""
+    """A run of which no chain has a good first draw, in any attempt."""
 
 
 class StoreDamaged(AnchorwalkError, RuntimeError):
@@ -36,6 +36,10 @@ class OtherNetworkWarning(UserWarning):
 
 class DivergedWarning(UserWarning):
     """Some members of a run are not finite and are left out of iteration and prediction."""
+
+
+class FailedChainsWarning(UserWarning):
+    """Some chains of a run had no good first draw and are left out; the others went on."""
 
 
 class InterruptedWarning(UserWarning):

@@ -14,6 +14,7 @@ import numpy as np
 from jax.scipy.special import gammaln, ndtr
 
 from anchorwalk import checks, tree
+from anchorwalk.serial import Settings
 from anchorwalk.types import Array, HostArray, Key
 
 TINY = float(np.finfo(np.float32).tiny)
@@ -22,7 +23,25 @@ HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 @runtime_checkable
 class Likelihood(Protocol):
-    """What every likelihood can do with the outputs of a network, rows first."""
+    """What a likelihood does with the outputs of a network, rows first.
+
+    A likelihood is a pytree: its numbers are leaves, so that another scale compiles nothing. These methods are all
+    that `sample` and `predict` need; further ones, where it offers them, bring more:
+
+    | method | what it brings |
+    |---|---|
+    | `entropy` | probabilities, entropy and mutual information of classes |
+    | `cdf` and `snap` | quantiles and intervals |
+    | `perturbed_log_prob` | `SAE(perturb_targets=True)` |
+    | `to_json` | its settings in a stored run, which `load` compares |
+
+    `anchorwalk.testing.check_likelihood` runs the contract on your own.
+
+    Example:
+        >>> import anchorwalk as aw
+        >>> isinstance(aw.Normal(scale=1.0), aw.Likelihood)
+        True
+    """
 
     def log_prob(self, outputs: Array, y: Array) -> Array:
         """Log-probability of each row's target, shape (N,)."""
@@ -72,7 +91,7 @@ class OrderedLikelihood(Likelihood, Protocol):
 
 
 @runtime_checkable
-class NormalLikelihood(OrderedLikelihood, Protocol):
+class NormalLikelihood(Likelihood, Protocol):
     """A likelihood whose targets can be perturbed by its own noise."""
 
     def perturbed_log_prob(self, outputs: Array, y: Array, noise: Array) -> Array:
@@ -82,7 +101,7 @@ class NormalLikelihood(OrderedLikelihood, Protocol):
 
 @tree.node()
 @dataclass(frozen=True)
-class Categorical:
+class Categorical(Settings):
     """Classes 0 ... C-1 from logits in the last axis of the outputs.
 
     Example:
@@ -118,14 +137,16 @@ class Categorical:
         if len(outputs.shape) < 2:
             remedy = "Categorical() takes logits with the classes in the last axis; for one logit use Bernoulli()."
             checks.reject("apply", f"outputs of shape {outputs.shape}", "(N, classes)", remedy)
-        _check_shape(argument, "Categorical()", outputs.shape[:-1], y)
-        high = outputs.shape[-1] - 1
-        return _whole_numbers(argument, "Categorical()", y, high, f"{outputs.shape[-1]} logits")
+        one_hot = "Pass class numbers: y.argmax(-1) for one-hot rows."
+        _check_shape(argument, "Categorical()", outputs.shape[:-1], y, one_hot)
+        classes = outputs.shape[-1]
+        remedy = "Renumber the labels from 0, or give the network more outputs."
+        return _whole_numbers(argument, "Categorical()", y, classes - 1, f"{classes} logits", remedy)
 
 
 @tree.node()
 @dataclass(frozen=True)
-class Bernoulli:
+class Bernoulli(Settings):
     """A target of 0 or 1 from one logit; the outputs have the shape of the targets.
 
     Example:
@@ -158,12 +179,13 @@ class Bernoulli:
     def check(self, outputs: Any, y: HostArray, argument: str = "data") -> HostArray:
         """Targets must be 0 or 1 in the shape of the outputs."""
         _check_shape(argument, "Bernoulli()", outputs.shape, y)
-        return _whole_numbers(argument, "Bernoulli()", y, 1, "one logit for each target")
+        remedy = "Number the two classes 0 and 1."
+        return _whole_numbers(argument, "Bernoulli()", y, 1, "one logit for each target", remedy)
 
 
 @tree.node()
 @dataclass(frozen=True)
-class Normal:
+class Normal(Settings):
     """Normal noise of a known standard deviation around the outputs, which have the shape of the targets.
 
     Args:
@@ -220,7 +242,7 @@ class Normal:
 
 @tree.node()
 @dataclass(frozen=True)
-class HeteroscedasticNormal:
+class HeteroscedasticNormal(Settings):
     """Normal noise whose standard deviation the network predicts.
 
     The last axis of the outputs holds two numbers, the mean and the inverse-softplus of the standard
@@ -282,7 +304,7 @@ class HeteroscedasticNormal:
 
 @tree.node()
 @dataclass(frozen=True)
-class Poisson:
+class Poisson(Settings):
     """Counts from a log-rate; the outputs have the shape of the targets.
 
     Example:
@@ -320,7 +342,7 @@ class Poisson:
     def check(self, outputs: Any, y: HostArray, argument: str = "data") -> HostArray:
         """Targets must be counts in the shape of the outputs."""
         _check_shape(argument, "Poisson()", outputs.shape, y)
-        return _whole_numbers(argument, "Poisson()", y, np.iinfo(np.int32).max, "counts")
+        return _whole_numbers(argument, "Poisson()", y, np.iinfo(np.int32).max, "counts", "Check them.")
 
 
 def _sum_outputs(log_prob: Array) -> Array:
@@ -342,12 +364,15 @@ def _xlogx(p: HostArray) -> HostArray:
     return -p * np.log(np.where(p > 0, p, 1.0))
 
 
-def _check_shape(argument: str, likelihood: str, expected: tuple[int, ...], y: HostArray) -> None:
+def _check_shape(
+    argument: str, likelihood: str, expected: tuple[int, ...], y: HostArray, one_axis_more: str | None = None
+) -> None:
+    """Refuse targets of another shape; `one_axis_more` is the remedy for those that have one."""
     if y.shape == expected:
         return
     remedy = "Give the targets the shape that the network's outputs ask for, or change the network."
-    if len(y.shape) == len(expected) + 1 and likelihood == "Categorical()":
-        remedy = "Pass class numbers: y.argmax(-1) for one-hot rows."
+    if one_axis_more is not None and len(y.shape) == len(expected) + 1:
+        remedy = one_axis_more
     if y.shape == (*expected, 1):
         remedy = "Drop the last axis of the targets: y[..., 0]."
     if (*y.shape, 1) == expected:
@@ -361,15 +386,12 @@ def _numbers(y: HostArray) -> HostArray:
     return y if jnp.issubdtype(y.dtype, jnp.floating) else y.astype(np.float64)
 
 
-def _whole_numbers(argument: str, likelihood: str, y: HostArray, high: int, why: str) -> HostArray:
+def _whole_numbers(argument: str, likelihood: str, y: HostArray, high: int, why: str, remedy: str) -> HostArray:
     """Targets from 0 to `high` as int32."""
     if jnp.issubdtype(y.dtype, jnp.floating) and not np.array_equal(y, np.round(y)):
         first = y[y != np.round(y)].flat[0]
         checks.reject(argument, f"a target y of {first}", f"whole numbers for {likelihood}", "Encode them as integers.")
     if y.size and (y.min() < 0 or y.max() > high):
         bad = y.min() if y.min() < 0 else y.max()
-        remedy = "Renumber the labels from 0, or give the network more outputs."
-        if likelihood != "Categorical()":
-            remedy = "Number the two classes 0 and 1." if high == 1 else "Check them."
         checks.reject(argument, f"a target y of {bad}", f"values from 0 to {high} for {likelihood} ({why})", remedy)
     return y.astype(np.int32)

@@ -48,7 +48,7 @@ class Problem:
     Args:
         init: From a key to parameters, any pytree of floating-point arrays.
         apply: From parameters and a batch of inputs to outputs, rows first. It must treat rows independently.
-        likelihood: Such as `Categorical()` or `Normal(scale=...)`.
+        likelihood: Such as `Categorical()` or `Normal(scale=...)`, or your own (see `Likelihood`).
         prior: An independent normal prior.
         data: Inputs x (any pytree of arrays with a leading axis of N rows) and targets y. Floats are cast
             to the parameters' dtype (targets to float32 at least), integers kept.
@@ -91,6 +91,7 @@ class Problem:
     ) -> None:
         like = _check_init(init)
         checks.instance("likelihood", likelihood, Likelihood, "Normal(scale=...) or another likelihood")
+        checks.pytree("likelihood", likelihood, "a likelihood")
         checks.instance("prior", prior, Prior, "Prior(scale=...)")
         dtype = jnp.result_type(*jax.tree.leaves(like))
         set_field = object.__setattr__

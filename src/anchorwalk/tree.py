@@ -94,6 +94,11 @@ def lane(tree: Any, index: Any) -> Any:
     return jax.tree.map(lambda leaf: leaf[index], tree)
 
 
+def lane_like(tree: Any) -> Any:
+    """Shapes and dtypes of an entry of each leaf's leading axis."""
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), tree)  # type: ignore[no-untyped-call]
+
+
 def stack(trees: Sequence[Any]) -> Any:
     """Trees of host arrays, stacked along a new leading axis."""
     return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)

@@ -8,13 +8,15 @@ import pytest
 
 from anchorwalk import tree
 from anchorwalk.benchmark import METHODS, TASKS, Request, Variant, open_case, records, run
-from anchorwalk.benchmark.methods import Anchored
+from anchorwalk.benchmark.methods import Entry
 from anchorwalk.benchmark.scores import score
 from anchorwalk.errors import InvalidInput
+from anchorwalk.methods.ae import AE
+from anchorwalk.methods.sae import SAE
 from anchorwalk.plan.plan import Plan
 from anchorwalk.posterior import metrics
-from anchorwalk.run.runners import SideBySide, Vectorized
-from anchorwalk.run.sample import sample
+from anchorwalk.run.runners import Local
+from anchorwalk.run.sample import sample, sample_many
 from anchorwalk.walks import GuidedWalk
 from helpers import leaves_equal
 
@@ -22,13 +24,13 @@ from helpers import leaves_equal
 def quick(case, budget):
     """Two chains of two members of two epochs and one."""
     settings, rows = case.settings, case.problem.n
-    plan = Plan(2, 2, settings.training("first", 2, rows), settings.training("then", 1, rows))
-    return plan, GuidedWalk(step_size=settings.relative_step)
+    walk = GuidedWalk(step_size=settings.relative_step)
+    return Plan(SAE(settings.training("first", 2, rows), settings.training("then", 1, rows), walk), 2, 2)
 
 
 @pytest.fixture
 def quick_method(monkeypatch):
-    monkeypatch.setitem(METHODS, "quick", Anchored("quick", quick))
+    monkeypatch.setitem(METHODS, "quick", Entry("quick", quick))
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +81,21 @@ def test_plans_are_those_of_the_papers_tables(case):
     assert METHODS["sae"].settings(case, 1000)["plan"]["epochs"] == 990
 
 
+def test_records_hold_what_decides_a_run(case):
+    """In the words that records have had from the beginning, so that old ones are found."""
+    first = repr(case.settings.training("first", 100, 512))
+    then = repr(case.settings.training("then", 10, 512))
+    walk = f"GuidedWalk(step_size={case.settings.relative_step})"
+    plan = {"chains": 1, "members": 11, "epochs": 200, "first": first, "then": then}
+    assert METHODS["sae"].settings(case, 200) == {"plan": plan, "walk": walk}
+    plan = {"chains": 2, "members": 2, "epochs": 200, "first": first}
+    assert METHODS["ae"].settings(case, 200) == {"plan": plan, "walk": "Independent()"}
+    assert METHODS["deep_ensemble"].settings(case, 200) == {"plan": plan, "walk": "None"}
+    training = case.settings.training("first", 100, 512)
+    perturbed = Entry("perturbed", lambda case, budget: Plan(AE(training, perturb_targets=True), 2))
+    assert perturbed.settings(case, 200) == {"plan": plan, "walk": "Independent()", "perturb_targets": True}
+
+
 def test_the_case_is_standardised_on_its_training_rows(case):
     x, y = np.asarray(case.problem.data.x), np.asarray(case.problem.data.y)
     np.testing.assert_allclose(x.mean(0), 0, atol=1e-5)
@@ -116,8 +133,7 @@ def test_scores_follow_from_the_saved_predictions(case, quick_method, tmp_path):
 
 
 def test_scores_agree_with_the_posteriors_own_predictions(case):
-    plan, walk = quick(case, 3)
-    posterior = sample(jax.random.key(3), case.problem, plan, walk, Vectorized(2), callbacks=[])
+    posterior = sample(jax.random.key(3), case.problem, quick(case, 3), runner=Local(lanes=2), callbacks=[])
     found = score(case, posterior).scores
     prediction = posterior.predict(case.x_test)
     y = case.y_test.astype(np.float32)
@@ -127,22 +143,21 @@ def test_scores_agree_with_the_posteriors_own_predictions(case):
 
 
 def test_runs_side_by_side_are_the_runs_by_themselves(case):
-    plan, walk = quick(case, 3)
+    plan = quick(case, 3)
     keys = [jax.random.fold_in(jax.random.key(7), r) for r in range(3)]
-    runner = SideBySide(jax.numpy.stack(keys), plan.chains, width=4)
-    whole = Plan(plan.chains * 3, plan.members, plan.first, plan.then)
-    together = sample(keys[0], case.problem, whole, walk, runner, callbacks=[])
-    for r, key in enumerate(keys):
-        alone = sample(key, case.problem, plan, walk, Vectorized(2), callbacks=[])
-        run_r = together.select(range(r * plan.chains, (r + 1) * plan.chains))
+    together = sample_many(keys, case.problem, plan, runner=Local(threads=1, lanes=4), callbacks=[])
+    for run_r, key in zip(together, keys, strict=True):
+        alone = sample(key, case.problem, plan, runner=Local(lanes=2), callbacks=[])
+        alike = sample(key, case.problem, plan, runner=Local(lanes=4), callbacks=[])
         assert len(run_r) == len(alone) == 4
         for chain in range(plan.chains):
             for index in range(plan.members):
-                one = run_r[r * plan.chains + chain, index].params
+                one = run_r[chain, index].params
                 other = alone[chain, index].params
                 # Three epochs apart by rounding only (measured on this network: 2e-7 after 10 epochs).
                 np.testing.assert_allclose(tree.ravel(one), tree.ravel(other), atol=1e-4)
-    assert not leaves_equal(together[0, 0].params, together[2, 0].params)
+                assert leaves_equal(one, alike[chain, index].params)  # a block of the same width: to the last bit
+    assert not leaves_equal(together[0][0, 0].params, together[1][0, 0].params)
 
 
 def test_a_record_made_in_another_way_is_not_taken_for_this_run(case, quick_method, tmp_path):
@@ -173,10 +188,7 @@ def test_ctrl_c_leaves_no_record_and_says_so(case, quick_method, tmp_path, monke
     class Interrupted:
         complete = False
 
-        def select(self, chains):
-            return self
-
-    monkeypatch.setattr(base, "sample", lambda *_: Interrupted())
+    monkeypatch.setattr(base, "sample_many", lambda keys, *_, **__: [Interrupted() for _ in keys])
     assert run(case, request_of(tmp_path), quiet=True) == (0, 0, False)
     assert list((tmp_path / "results").iterdir()) == []
 
@@ -222,3 +234,23 @@ def test_splits_of_the_same_rows_share_a_posterior():
         order = [np.lexsort(np.asarray(rows).round(4).T) for rows in (a, b)]
         np.testing.assert_allclose(np.asarray(a)[order[0]], np.asarray(b)[order[1]], atol=1e-6)
     assert open_case("uci_gap", Variant(split=5)).posterior_of is None
+
+
+def test_a_method_of_ones_own_is_passed_as_an_object_or_found_by_its_entry_point(case, tmp_path, monkeypatch):
+    from importlib.metadata import EntryPoint
+
+    from anchorwalk.benchmark import methods
+
+    own = Entry("own", quick)
+    assert run(case, request_of(tmp_path, method=own, runs=1), quiet=True) == (1, 0, True)
+    point = EntryPoint("offered", f"{__name__}:OFFERED", methods.GROUP)
+    monkeypatch.setattr(EntryPoint, "load", lambda self: Entry("offered", quick))
+    monkeypatch.setattr(methods, "entry_points", lambda group: [point] if group == methods.GROUP else [])
+    assert run(case, request_of(tmp_path, method="offered", runs=1), quiet=True) == (1, 0, True)
+    found = [records.read(tmp_path / f"results/uci_gap-{name}.jsonl") for name in ("own", "offered")]
+    scores = [next(iter(one.values()))["scores"] for one in found]
+    assert scores[0] == scores[1]
+    with pytest.raises(InvalidInput, match="offered"):
+        run(case, request_of(tmp_path, method="unknown", runs=1), quiet=True)
+    with pytest.raises(InvalidInput, match="Entry"):
+        run(case, request_of(tmp_path, method=3, runs=1), quiet=True)

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from anchorwalk.benchmark import METHODS, Request, Variant, open_case, records, run
-from anchorwalk.benchmark.methods import Anchored
+from anchorwalk.benchmark.methods import Entry
 from anchorwalk.errors import InvalidInput
+from anchorwalk.methods.sae import SAE
 from anchorwalk.plan.plan import Plan
 from anchorwalk.walks import GuidedWalk
 
@@ -15,8 +16,8 @@ ROWS, TEST_ROWS = 200, 60
 def two_epochs(case, budget):
     """A chain of two members of one epoch each."""
     settings, rows = case.settings, case.problem.n
-    plan = Plan(1, 2, settings.training("first", 1, rows), settings.training("then", 1, rows))
-    return plan, GuidedWalk(step_size=settings.relative_step)
+    walk = GuidedWalk(step_size=settings.relative_step)
+    return Plan(SAE(settings.training("first", 1, rows), settings.training("then", 1, rows), walk), members=2)
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def data(tmp_path, monkeypatch):
 )
 @pytest.mark.slow  # up to a minute and more of compilation each
 def test_the_whole_path(task, classes, referenced, data, tmp_path, monkeypatch):
-    monkeypatch.setitem(METHODS, "tiny", Anchored("tiny", two_epochs))
+    monkeypatch.setitem(METHODS, "tiny", Entry("tiny", two_epochs))
     case = open_case(task, Variant())
     request = Request("tiny", 2, 1, results=tmp_path / "results", members=tmp_path / "members", save_predictions=True)
     assert run(case, request, quiet=True) == (1, 0, True)

@@ -47,7 +47,7 @@ def test_the_example_runs(scope):
         "HeteroscedasticNormal()",
         "normal, standard deviation 0.183",  # sqrt(1 / 30)
         "GuidedWalk(step_size=0.25)",
-        scope["posterior"].settings["runner"].split("(")[0],  # one core has another than two
+        "2 chains in a program, which may use one core",  # whatever the cores of this machine
         f"anchorwalk {aw.__version__}, jax {jax.__version__}",
         "heating, last written 20",
         "Training rows 668",
@@ -79,9 +79,7 @@ def test_the_numbers_on_the_page_are_those_of_the_posterior(scope):
 
 
 def test_a_run_in_memory_tells_the_same(scope):
-    posterior = aw.sample(
-        jax.random.key(0), scope["problem"], scope["plan"], aw.GuidedWalk(step_size=0.25), callbacks=[]
-    )
+    posterior = aw.sample(jax.random.key(0), scope["problem"], scope["plan"], callbacks=[])
     one, other = (dict(read(posterior).facts) for posterior in (scope["posterior"], posterior))
     assert other.pop("Run") == "in memory"
     assert one.pop("Run").startswith("heating, last written")

@@ -1,5 +1,6 @@
 """Posteriors in ArviZ's own kinds of data, read by ArviZ."""
 
+import dataclasses
 import json
 import sys
 import warnings
@@ -123,6 +124,11 @@ def test_attributes_say_where_it_comes_from(data):
     assert json.loads(data.attrs["plan"]) == {"chains": "3", "members": "20"}
     assert data.attrs["likelihood"] == "Normal(scale=0.5)"
     assert (data.attrs["diverged"], data.attrs["unused"], data.attrs["complete"]) == (0, 0, 1)
+    settings = {"method": "AE", "training": "Adam(...)", "prior": "0123"}
+    other = aw.to_arviz(dataclasses.replace(chains_of(VALUES), settings=settings), ROWS)
+    plan = {"method": "AE", "training": "Adam(...)", "chains": "3", "members": "20"}
+    assert json.loads(other.attrs["plan"]) == plan
+    assert json.loads(other.attrs["settings"]) == settings
 
 
 def test_diverged_members_are_skipped_and_counted():

@@ -28,10 +28,11 @@ PROBLEM = aw.Problem(linear_init, linear_apply, aw.Normal(scale=0.5), aw.Prior(s
 def small_plan(chains=3, members=3):
     """One step an epoch: quick to compile."""
     trainings = [aw.Training(aw.SGD(0.1), epochs=epochs, batch_size=8) for epochs in (4, 2)]
-    return aw.Plan(chains, members, *trainings)
+    return aw.Plan(aw.SAE(*trainings), chains, members)
 
 
 PLAN = small_plan()
+FIRST, THEN = aw.Call("first", passes=4), aw.Call("then", passes=2)
 NAMES = {"training_loss", "loss_end", "gradient_norm_end", "acceptance", "seconds", "diverged"}
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")  # MLflow's, of itself
 
@@ -41,12 +42,13 @@ class Broken(Exception):
 
 
 def run(*callbacks, plan=PLAN, **options):
-    return aw.sample(jax.random.key(0), PROBLEM, plan, callbacks=list(callbacks), runner=aw.Sequential(), **options)
+    runner = aw.Local(threads=1, lanes=1)
+    return aw.sample(jax.random.key(0), PROBLEM, plan, runner=runner, callbacks=list(callbacks), **options)
 
 
-def fail_at(index):
+def fail_at(number):
     def fail(round_info):
-        if round_info.index == index:
+        if round_info.number == number:
             raise Broken
 
     return fail
@@ -101,9 +103,10 @@ def test_tensorboard_files_hold_each_round_of_each_chain(tmp_path):
     }
     for name in ("loss_end", "gradient_norm_end", "acceptance", "seconds"):
         for chain in range(3):
-            expected = [(i, getattr(posterior[chain, i].info, name)) for i in range(3)]
+            infos = [posterior[chain, i].info for i in range(3)]
+            expected = [(info.index, info.seconds if name == "seconds" else info.value(name)) for info in infos]
             np.testing.assert_allclose(found[f"{name}/chain_{chain}"], expected, rtol=1e-6)
-    last = [(i, posterior[1, i].losses[-1]) for i in range(3)]
+    last = [(i, posterior[1, i].trace[-1]) for i in range(3)]
     np.testing.assert_allclose(found["training_loss/chain_1"], last, rtol=1e-6)
     assert found["diverged/chain_2"] == [(i, 0.0) for i in range(3)]
     assert found["run/members_done"] == [(n, float(n)) for n in range(1, 10)]  # one chain a round here
@@ -120,7 +123,9 @@ def test_tensorboard_shows_the_plan_as_text(tmp_path):
     assert all(line.startswith("    ") for line in text.splitlines())  # a block of code in Markdown
     shown = json.loads(text)
     assert shown["plan.chains"] == "3"
-    assert shown["plan.first.epochs"] == "4"
+    assert (shown["plan.method"], shown["plan.method.walk"]) == ("SAE", "GuidedWalk")
+    assert shown["plan.method.first.epochs"] == "4"
+    assert shown["plan.method.first.optimizer.rate"] == "0.1"
     assert shown["walk.step"] == "0.1"
 
 
@@ -142,12 +147,12 @@ def test_mlflow_holds_parameters_and_metrics(client):
     assert found.info.status == "FINISHED"
     assert found.info.run_name == "mine"
     assert found.data.params["plan.members"] == "3"
-    assert found.data.params["plan.then.epochs"] == "2"
+    assert found.data.params["plan.method.then.epochs"] == "2"
     assert found.data.params["walk"] == "guided"
     assert {name.split("/")[0] for name in found.data.metrics} == NAMES | {"run"}
     for chain in range(3):
         history = client.get_metric_history(found.info.run_id, f"loss_end/chain_{chain}")
-        expected = [posterior[chain, i].info.loss_end for i in range(3)]
+        expected = [posterior[chain, i].info.value("loss_end") for i in range(3)]
         np.testing.assert_allclose([m.value for m in sorted(history, key=lambda m: m.step)], expected, rtol=1e-12)
         assert sorted(metric.step for metric in history) == [0, 1, 2]
     assert found.data.metrics["run/members_done"] == 9
@@ -182,9 +187,13 @@ def test_mlflow_refuses_names_and_settings_that_the_active_run_cannot_take(clien
 def test_mlflow_says_how_a_run_ended(client):
     with pytest.raises(Broken):
         run(aw.MLflow(experiment="broken"), fail_at(1))
-    interrupt = [lambda round_info: signal.raise_signal(signal.SIGINT) if round_info.index == 1 else None]
+
+    def interrupt(round_info):
+        if (round_info.number, round_info.chains) == (1, (0,)):  # once: the next call is under way and will be told
+            signal.raise_signal(signal.SIGINT)
+
     with pytest.warns(InterruptedWarning):
-        run(*interrupt, aw.MLflow(experiment="interrupted"))
+        run(interrupt, aw.MLflow(experiment="interrupted"))
     store = aw.MemoryStore()
     run(store=store)
     run(aw.MLflow(experiment="nothing left"), store=store)
@@ -200,7 +209,7 @@ def test_mlflow_says_how_a_run_ended(client):
 
 def test_mlflow_ends_its_own_run_and_not_one_that_was_started_on_the_way(client):
     def begin_another(round_info):
-        if round_info.index == 0 and round_info.chains == (0,):
+        if round_info.number == 0 and round_info.chains == (0,):
             mlflow.start_run(nested=True, run_name="another")
 
     run(aw.MLflow(run_name="ours"), begin_another)
@@ -211,18 +220,38 @@ def test_mlflow_ends_its_own_run_and_not_one_that_was_started_on_the_way(client)
 def test_what_is_not_known_or_not_finite_is_left_out():
     posterior = run(plan=small_plan(chains=1, members=1))
     member = posterior[0, 0]
-    info = member.info._replace(loss_end=float("nan"), gradient_norm_end=float("inf"), status=1)
-    round_info = aw.RoundInfo(PLAN, (4,), 2, [member._replace(info=info)], 7, 30, 1.5, False)
+    values = {**member.info.values, "loss_end": float("nan"), "gradient_norm_end": float("inf")}
+    info = member.info._replace(chain=4, index=2, status=1, values=values)
+    round_info = aw.RoundInfo(PLAN, THEN, 2, (4,), [member._replace(info=info)], 7, 30, 1.5, False)
     found = {name: (value, step) for name, value, step in tracking.scalars(round_info)}
     assert not {"loss_end/chain_4", "gradient_norm_end/chain_4"} & set(found)
     assert found["diverged/chain_4"] == (1.0, 2)
     assert found["run/epochs_done"] == (30.0, 7)
 
 
+def test_a_call_without_draws_or_with_several_is_told():
+    """Methods may warm up, and may make several draws in a call; a draw without a trace has no training loss."""
+    member = run(plan=small_plan(chains=1, members=1))[0, 0]
+    warm_up = aw.RoundInfo(PLAN, aw.Call("warm-up", draws=0), 0, (0,), [], 0, 3.5, 1.0, False)
+    assert [scalar.name for scalar in tracking.scalars(warm_up)] == [
+        "run/members_done",
+        "run/epochs_done",
+        "run/seconds",
+    ]
+    infos = [member.info._replace(index=index, values={"log_density": -index}) for index in range(2)]
+    draws = [aw.Member(member.params, np.zeros(0), info) for info in infos]
+    two = aw.RoundInfo(PLAN, aw.Call("draw", draws=2), 1, (0,), draws, 2, 4.5, 1.0, False)
+    found = [(name, value, step) for name, value, step in tracking.scalars(two) if name == "log_density/chain_0"]
+    assert found == [("log_density/chain_0", 0, 0), ("log_density/chain_0", -1, 1)]
+    assert not [name for name, _, _ in tracking.scalars(two) if name.startswith("training_loss")]
+
+
 def test_many_chains_go_to_mlflow_in_several_calls(client):
     posterior = run(plan=small_plan(chains=1, members=1))
     plan = small_plan(chains=400, members=1)
-    round_info = aw.RoundInfo(plan, tuple(range(400)), 0, [posterior[0, 0]] * 400, 400, plan.epochs, 1.5, True)
+    one = posterior[0, 0]
+    members = [one._replace(info=one.info._replace(chain=chain)) for chain in range(400)]
+    round_info = aw.RoundInfo(plan, FIRST, 0, tuple(range(400)), members, 400, plan.epochs, 1.5, True)
     callback = aw.MLflow()
     callback.start(plan, 0)
     callback(round_info)

@@ -1,3 +1,6 @@
+import dataclasses
+import json
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +11,31 @@ import anchorwalk as aw
 from anchorwalk.errors import InvalidInput
 from anchorwalk.objective import anchored_loss, validation_loss
 from anchorwalk.optimizers import shuffled, train
+from anchorwalk.run.store import fingerprint
 from helpers import small_problem
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Falling:
+    """An optimiser of one's own, whose rate falls along a line."""
+
+    rate: float
+
+    def build(self, steps):
+        return optax.sgd(optax.linear_schedule(self.rate, 0.0, steps))
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Wrong(Falling):
+    def build(self, steps):
+        return self.rate
+
+
+class Unregistered:
+    def build(self, steps):
+        return optax.sgd(0.1)
 
 
 @pytest.mark.parametrize(("n", "batch_size"), [(20, 7), (21, 7), (5, 5), (6, 1)])
@@ -56,6 +83,7 @@ def twin(key, problem, training, anchor, params):
         aw.SGD(0.005, momentum=0.9, nesterov=True),
         aw.Lion(0.01, end_rate=1e-4),
         optax.rmsprop(0.01),
+        Falling(0.01),
     ],
 )
 def test_training_is_the_plain_loop(optimizer):
@@ -133,6 +161,19 @@ def test_lion_moves_every_parameter_by_the_rate():
         (lambda: aw.Training(aw.SGD(0.1), epochs=1.5, batch_size=1), r"Training\(epochs=\): got 1.5"),
         (lambda: aw.Training(aw.SGD(0.1), epochs=100.0, batch_size=1), r"Pass 100, without the point"),
         (lambda: aw.Training(aw.Adam, 1, 1), r"with brackets"),
+        (lambda: aw.Training(optax.adam, 1, 1), r"expected an Optimizer\. Pass .*optax\.adam\(rate\).*build\(steps\)"),
+        (
+            lambda: aw.Training(Unregistered(), 1, 1),
+            r"got a Unregistered that is no pytree, expected an optimiser whose",
+        ),
+        (lambda: aw.Training(Wrong(0.1), 1, 1).build(1), r"build\(steps\): got 0.1, expected an optax.GradientTransf"),
+        (lambda: aw.Adam.from_json({"name": "SGD", "settings": {}}), r"Adam.from_json: got 'SGD', expected the name"),
+        (lambda: aw.Adam.from_json({"name": "Adam", "settings": {"pace": 1}}), r"Adam.from_json: got TypeError.*pace"),
+        (lambda: aw.Training.from_json({"epochs": 1}), r"Training.from_json: got KeyError.*name"),
+        (
+            lambda: aw.Training.from_json({"name": "Training", "settings": {"epochs": 1}}),
+            r"Training.from_json: got TypeError.*optimizer",
+        ),
         (lambda: aw.Training(aw.SGD(0.1), epochs=1, batch_size=0), r"Training\(batch_size=\): got 0"),
         (
             lambda: aw.Training(aw.SGD(0.1), 1, 1, keep="all"),
@@ -143,6 +184,40 @@ def test_lion_moves_every_parameter_by_the_rate():
 def test_bad_settings_are_refused(make, message):
     with pytest.raises(InvalidInput, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [aw.Adam(1e-3, b1=0.8), aw.SGD(0.1, end_rate=0.0, momentum=0.9, nesterov=True), aw.Lion(1e-4)],
+    ids=repr,
+)
+def test_trainings_are_made_again_from_their_json(optimizer):
+    training = aw.Training(optimizer, epochs=2, batch_size=8, keep="best", evaluate=False)
+    told = json.loads(json.dumps(training.to_json()))
+    assert aw.Training.from_json(told) == training
+    assert told["name"] == "Training"
+    assert type(optimizer).from_json(told["settings"]["optimizer"]) == optimizer
+
+
+def test_the_code_of_other_optimizers_is_not_in_their_json():
+    for optimizer, name in ((optax.adam(1e-3), "optax"), (Falling(0.1), "Falling")):
+        told = aw.Training(optimizer, 2, 8).to_json()
+        assert told["settings"]["optimizer"] == {"name": name}
+        with pytest.raises(InvalidInput, match=rf"Training.from_json: got '{name}', expected a class of this package"):
+            aw.Training.from_json(told)
+
+
+def test_the_fingerprint_of_an_own_optimizer_is_of_what_it_computes():
+    def text(rate, rows):
+        return fingerprint.of_training(aw.Training(Falling(rate), 3, 8), {"w": jnp.zeros(3)}, rows)
+
+    assert text(0.1, 24).startswith("Falling(rate=0.1) ")
+    assert text(0.1, 24) == text(0.1, 24)
+    assert len({text(0.1, 24), text(0.2, 24), text(0.1, 48)}) == 3  # with more steps its rate falls more slowly
+    assert (
+        fingerprint.of_training(aw.Training(aw.SGD(0.1), 3, 8), {}, 24)
+        == f"{aw.SGD(0.1)}, epochs=3, batch_size=8, keep='last'"
+    )
 
 
 def test_trainings_can_be_compared():

@@ -1,6 +1,7 @@
 """Trials of rates on one weight whose way is known: every batch has the same gradient, and Lion is three lines."""
 
 import math
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -8,12 +9,24 @@ import numpy as np
 import pytest
 
 import anchorwalk as aw
+from anchorwalk import tree
 from anchorwalk.errors import TrainingFailed
-from anchorwalk.methods.deep_ensemble import AtMean
 from anchorwalk.plan import rates
 
 ROWS, NOISE, TARGET = 16, 0.5, 2.0
 KEY = jax.random.key(0)
+
+
+@tree.node()
+@dataclass(frozen=True)
+class AtMean:
+    """Anchors that stay at the prior's mean, so that losses are known."""
+
+    def init(self, key, like):
+        return aw.WalkState(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like), ())
+
+    def step(self, key, state):
+        return state, aw.WalkInfo(jnp.ones(()))
 
 
 def problem(apply=lambda w, x: w * x):
@@ -115,7 +128,7 @@ def test_neighbours_that_diverged_push_half_a_place_away():
 @pytest.mark.parametrize("tops", [2.6, 9.9], ids=["between trials", "beyond what was tried"])
 def test_trials_between_two_rates_take_one_between_them(tops, monkeypatch):
     """Losses that are a parabola over the places of the ladder, from 0.001 at place 0 upwards."""
-    monkeypatch.setattr(rates, "_last_loss", lambda key, recipe: (place_of(recipe.training.optimizer.rate) - tops) ** 2)
+    monkeypatch.setattr(rates, "_last_loss", lambda key, _, method: (place_of(method.first.optimizer.rate) - tops) ** 2)
     found = find(2000, problem())
     assert len(found.losses) == rates.TRIALS
     expected = rates.MIDDLE * 10 ** (tops / 2) if tops == 2.6 else rates.rate_at(rates.TRIALS - 1)

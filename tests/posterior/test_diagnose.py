@@ -165,7 +165,7 @@ def test_alarms_over_the_loss_are_as_rare_as_derived():
     for _ in range(200):
         loss = RNG.normal(size=(8, 5))
         places = [(chain, index) for chain in range(8) for index in range(5)]
-        found = _left_over([aw.MemberInfo(c, i, 0, 0, loss[c, i], 0, 0, 1, 0) for c, i in places])
+        found = _left_over([aw.MemberInfo(c, i, 0, 0, {"loss_end": loss[c, i]}) for c, i in places])
         alarms += found["loss_later"] - found["loss_first"] > 2 * found["loss_noise"]
     assert alarms < 15  # 4.6 of 200 at the most in the mean, standard deviation 2.1: one in 10,000 runs
 

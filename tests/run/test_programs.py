@@ -1,4 +1,4 @@
-"""Compiled programs outlive their process, where the user lets them."""
+"""Compiled programs: kept for the runs of a process, and for the next process where the user wants that."""
 
 import os
 import subprocess
@@ -20,68 +20,122 @@ import jax, anchorwalk as aw
 from helpers import small_plan, small_problem
 jax.numpy.ones(3).sum().block_until_ready()  # JAX has compiled something before
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+before = dict(jax.config.values)
+found = eval(sys.argv[2])
 hits = []
 jax.monitoring.register_event_listener(lambda name, **_: hits.append(name) if "cache_hits" in name else None)
 posterior = aw.sample(jax.random.key(0), small_problem(), small_plan(), callbacks=[])
-print(len(hits), float(sum(member.params["out"].sum() for member in posterior)))
+changed = {name for name, value in jax.config.values.items() if before[name] != value}
+print(found, len(hits), float(sum(member.params["out"].sum() for member in posterior)), *changed, sep=";")
 """
 
 
-def run(place):
+def run(call="aw.cache_programs()", **variables):
+    """A run in a process of its own: what the call gave, programs found on disk, a sum, and JAX's changed settings."""
     tests = str(Path(__file__).parent.parent)
     environment = {name: value for name, value in os.environ.items() if "CACHE" not in name}
-    environment["ANCHORWALK_CACHE"] = str(place)
-    out = subprocess.run(
-        [sys.executable, "-c", CHILD, tests], env=environment, capture_output=True, text=True, check=True
-    )
-    hits, total = out.stdout.split()
-    return int(hits), float(total)
+    command = [sys.executable, "-c", CHILD, tests, call]
+    out = subprocess.run(command, env=environment | variables, capture_output=True, text=True)
+    assert out.returncode == 0, out.stderr
+    found, hits, total, *changed = out.stdout.strip().split(";")
+    return found, int(hits), float(total), changed
 
 
 def test_a_second_process_compiles_nothing_anew(tmp_path):
     folder = tmp_path / "deep" / "programs"
-    first, total = run(folder)
+    found, first, total, changed = run(ANCHORWALK_CACHE=str(folder))
+    assert (found, changed) == (str(folder), ["jax_compilation_cache_dir"])
     kept = len(list(folder.iterdir()))
     assert kept >= 2  # first trainings and later ones
-    second, again = run(folder)
+    _, second, again, _ = run(f"aw.cache_programs({str(folder)!r})")  # the folder may be given, too
     assert second >= first + 2
     assert again == total
     assert len(list(folder.iterdir())) == kept
 
 
+def test_the_users_cache_is_the_place_where_none_is_named(tmp_path):
+    found, *_ = run(XDG_CACHE_HOME=str(tmp_path))
+    assert found == str(tmp_path / "anchorwalk" / "programs")
+    assert len(list(Path(found).iterdir())) >= 2
+
+
+def test_nothing_is_kept_on_disk_unless_it_is_asked_for(tmp_path):
+    variables = {"ANCHORWALK_CACHE": str(tmp_path / "mine"), "XDG_CACHE_HOME": str(tmp_path)}
+    assert run("None", **variables)[1::2] == (0, [])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_can_be_switched_off_from_outside(tmp_path):
+    found, hits, _, changed = run(ANCHORWALK_CACHE="off", XDG_CACHE_HOME=str(tmp_path))
+    assert (found, hits, changed) == ("None", 0, [])
+    assert run(f"aw.cache_programs({str(tmp_path / 'mine')!r})", ANCHORWALK_CACHE="off")[0] == "None"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_jax_has_already_is_left_as_it_is(tmp_path):
+    folders = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path / "jax"), "ANCHORWALK_CACHE": str(tmp_path / "mine")}
+    found, _, _, changed = run(**folders)
+    assert (found, changed) == (str(tmp_path / "jax"), [])
+    assert not (tmp_path / "mine").exists()
+
+
 def test_what_cannot_be_kept_is_no_error(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("in the way")
-    assert run(blocked / "programs")[0] == 0
+    assert run(ANCHORWALK_CACHE=str(blocked / "programs"))[:2] == ("None", 0)
 
 
-def trained(key=0):
-    posterior = aw.sample(jax.random.key(key), small_problem(), small_plan(), callbacks=[])
+def trained(key=0, **options):
+    posterior = aw.sample(jax.random.key(key), small_problem(), small_plan(), callbacks=[], **options)
     return np.stack([member.params["out"] for member in posterior])
 
 
-@pytest.mark.parametrize(("used", "forgotten"), [(50, 0), (51, 1)])
-def test_programs_are_forgotten_at_half_of_the_mappings(tmp_path, monkeypatch, used, forgotten):
+def never_clear(monkeypatch):
+    monkeypatch.setattr(jax, "clear_caches", lambda: pytest.fail("forgot programs of others"))
+
+
+@pytest.mark.parametrize(("used", "left"), [(50, 3), (51, 1)])
+def test_programs_are_forgotten_at_half_of_the_mappings(tmp_path, monkeypatch, used, left):
     (tmp_path / "maps").write_text("a mapping\n" * used)
     (tmp_path / "most").write_text("100\n")
     monkeypatch.setattr(programs, "MAPS", tmp_path / "maps")
     monkeypatch.setattr(programs, "MOST_MAPS", tmp_path / "most")
-    cleared = []
-    monkeypatch.setattr(jax, "clear_caches", lambda: cleared.append(True))
+    never_clear(monkeypatch)
+    programs._programs.clear()
+    programs._programs["another run's"] = None
     trained()
-    assert len(cleared) == forgotten
+    # Forgotten are all before one that is compiled; those of a run under way go on being used by it.
+    assert programs.count() == left
+    assert ("another run's" in programs._programs) == (left == 3)
+
+
+def test_the_longest_unused_programs_are_forgotten(monkeypatch):
+    monkeypatch.setattr(programs, "KEPT", 3)
+    programs._programs.clear()
+    first = trained(runner=aw.Local(lanes=1))
+    kept = list(programs._programs)
+    trained(runner=aw.Local(lanes=2))
+    assert programs.count() == 3
+    assert kept[0] not in programs._programs
+    np.testing.assert_array_equal(trained(runner=aw.Local(lanes=1)), first)
+    assert list(programs._programs)[1:] == kept  # the newest
 
 
 def test_a_run_is_the_same_after_programs_were_forgotten():
     before = trained()
+    programs._programs.clear()
+    np.testing.assert_array_equal(trained(), before)
     jax.clear_caches()
     np.testing.assert_array_equal(trained(), before)
 
 
 def test_where_mappings_are_not_told_nothing_is_forgotten(tmp_path, monkeypatch):
     monkeypatch.setattr(programs, "MAPS", tmp_path / "none")
-    monkeypatch.setattr(jax, "clear_caches", lambda: pytest.fail("forgot programs without need"))
+    never_clear(monkeypatch)
+    programs._programs.clear()
+    programs._programs["another run's"] = None
     assert len(trained()) > 1
+    assert programs.count() == 3
 
 
 @pytest.mark.skipif(not programs.MAPS.exists(), reason="Linux alone tells a process's mappings")
@@ -89,9 +143,10 @@ def test_forgetting_gives_mappings_back():
     def count():
         return len(programs.MAPS.read_bytes().splitlines())
 
-    jax.clear_caches()
+    trained()  # what JAX compiles for itself on the way is not ours
+    programs._programs.clear()
     before = count()
     trained()
     with_programs = count()
-    jax.clear_caches()
+    programs._programs.clear()
     assert with_programs - before > 2 * max(0, count() - before)

@@ -29,8 +29,7 @@ def test_learned_noise_on_a_linear_model(perturbed, expected):
     prior = aw.Prior(scale=10.0)  # wide: least squares
     problem = aw.Problem(network.init, network.apply, aw.HeteroscedasticNormal(), prior, data=(x, y))
     first = aw.Training(aw.Adam(0.1, end_rate=1e-4), epochs=2000, batch_size=ROWS)
-    found = aw.sample(
-        jax.random.key(1), problem, aw.Plan(4, 1, first), aw.Independent(), callbacks=[], perturb_targets=perturbed
-    )
+    plan = aw.Plan(aw.AE(first, perturb_targets=perturbed), chains=4)
+    found = aw.sample(jax.random.key(1), problem, plan, callbacks=[])
     variances = [float(np.logaddexp(0, member.params["noise"])) ** 2 for member in found]
     assert np.mean(variances) == pytest.approx(expected, rel=4 * np.sqrt(2 / (ROWS - PARAMETERS)))

@@ -23,14 +23,17 @@ WALKS = [aw.GuidedWalk(step_size=0.5), aw.Autoregressive(step_size=0.6)]
 
 @lru_cache
 def draw(mean, members, walk, perturb=False):
+    """Members and last states of many chains; without a walk, of an anchored ensemble."""
     model = LinearGaussian(mean)
     training = model.training()
     # Batches are full, so the order of rows decides nothing: a shared one is just faster.
-    plan = aw.Plan(CHAINS, members, first=training, then=training if members > 1 else None, shared_order=True)
-    store, runner = MemoryStore(), aw.Vectorized(width=1000)
-    posterior = aw.sample(
-        jax.random.key(0), model.problem, plan, walk, runner, store=store, callbacks=[], perturb_targets=perturb
-    )
+    if walk is None:
+        method = aw.AE(training, perturb_targets=perturb, shared_order=True)
+    else:
+        then = training if members > 1 else None
+        method = aw.SAE(training, then, walk, perturb_targets=perturb, shared_order=True)
+    store, runner, plan = MemoryStore(), aw.Local(threads=1, lanes=1000), aw.Plan(method, CHAINS, members)
+    posterior = aw.sample(jax.random.key(0), model.problem, plan, runner=runner, store=store, callbacks=[])
     assert len(posterior) == CHAINS * members
     draws = stacked_params(posterior)["w"].reshape(CHAINS, members, 3).astype(np.float64)
     return draws, tree.stack([store.state(chain) for chain in range(CHAINS)])
@@ -46,9 +49,10 @@ def assert_moments(draws, mean, covariance):
 
 
 @pytest.mark.parametrize("mean", [0.0, 1.5])
-def test_anchored_ensemble(mean):
+@pytest.mark.parametrize("walk", [None, WALKS[0]], ids=repr)
+def test_anchored_ensemble(walk, mean):
     model = LinearGaussian(mean=mean)
-    assert_moments(draw(model.mean, 1, WALKS[0])[0], model.posterior_mean, model.anchored_covariance)
+    assert_moments(draw(model.mean, 1, walk)[0], model.posterior_mean, model.anchored_covariance)
 
 
 @pytest.mark.parametrize("mean", [0.0, 1.5])
@@ -58,10 +62,10 @@ def test_sequential_anchored_ensemble(walk, mean):
     assert_moments(draw(model.mean, 4, walk)[0], model.posterior_mean, model.anchored_covariance)
 
 
-@pytest.mark.parametrize("members", [1, 4])
-def test_perturbed_targets_restore_the_posterior(members):
+@pytest.mark.parametrize(("members", "walk"), [(1, None), (1, WALKS[0]), (4, WALKS[0])])
+def test_perturbed_targets_restore_the_posterior(members, walk):
     model = LinearGaussian(mean=1.5)
-    draws, _ = draw(model.mean, members, WALKS[0], True)
+    draws, _ = draw(model.mean, members, walk, True)
     assert_moments(draws, model.posterior_mean, model.posterior_covariance)
 
 
@@ -87,13 +91,15 @@ def test_autocorrelation_of_members_is_the_walks():
 
 
 @pytest.mark.parametrize("perturb", [False, True])
-@pytest.mark.parametrize("members", [1, 4])
-def test_every_member_is_the_optimum_of_its_own_anchor(members, perturb):
-    # The store shows each chain's walks as they stand at its last member.
+@pytest.mark.parametrize(("members", "walk"), [(1, None), (1, WALKS[0]), (4, WALKS[0])])
+def test_every_member_is_the_optimum_of_its_own_anchor(members, walk, perturb):
+    # The store shows each chain's anchor and perturbation as they stand at its last member.
     model = LinearGaussian(mean=1.5)
-    draws, states = draw(model.mean, members, WALKS[0], perturb)
-    anchors = model.mean + model.scale * states.walk.position["w"]
-    noises = states.noise.position if perturb else np.zeros((CHAINS, model.rows))
+    draws, states = draw(model.mean, members, walk, perturb)
+    anchors = model.mean + model.scale * (states.anchor if walk is None else states.walk.position)["w"]
+    noises = np.zeros((CHAINS, model.rows))
+    if perturb:
+        noises = states.noise if walk is None else states.noise.position
     optima = [model.optimum(anchor, noise) for anchor, noise in zip(anchors, noises, strict=True)]
     np.testing.assert_allclose(draws[:, -1], optima, atol=2e-5)
     assert np.ptp(anchors[:, 0]) > 1
@@ -106,16 +112,14 @@ def test_perturbed_targets_respect_weights():
     base = model.problem
     problem = aw.Problem(base.init, base.apply, base.likelihood, base.prior, data=(model.x, model.y), weights=weights)
     training = aw.Training(aw.SGD(0.4, momentum=0.5), epochs=300, batch_size=model.rows)
-    plan = aw.Plan(3, 1, training, shared_order=True)
-    posterior = aw.sample(jax.random.key(0), problem, plan, store=store, callbacks=[], perturb_targets=True)
+    plan = aw.Plan(aw.AE(training, perturb_targets=True, shared_order=True), chains=3)
+    posterior = aw.sample(jax.random.key(0), problem, plan, store=store, callbacks=[])
     precision = model.x.T @ (weights[:, None] * model.x) / model.noise**2 + model.prior_precision
     for chain in range(3):
         state = store.state(chain)
-        moved = (
-            model.y + np.where(weights > 0, model.noise / np.sqrt(np.maximum(weights, 1e-9)), 0) * state.noise.position
-        )
+        moved = model.y + np.where(weights > 0, model.noise / np.sqrt(np.maximum(weights, 1e-9)), 0) * state.noise
         pull = model.x.T @ (weights * moved) / model.noise**2
-        pull = pull + model.prior_precision @ (model.scale * state.walk.position["w"])
+        pull = pull + model.prior_precision @ (model.scale * state.anchor["w"])
         np.testing.assert_allclose(posterior[chain, 0].params["w"], np.linalg.solve(precision, pull), atol=1e-4)
     # With such moves the pull has covariance X'WX / sigma^2 + inv(S) = P, so that the optimum's is inv(P).
     width = np.where(weights > 0, model.noise / np.sqrt(np.maximum(weights, 1e-9)), 0)
@@ -123,19 +127,24 @@ def test_perturbed_targets_respect_weights():
     np.testing.assert_allclose(spread @ spread.T + model.prior_precision, precision, rtol=1e-6)
 
 
+def estimated(problem, method, chains=1):
+    return aw.sample(jax.random.key(0), problem, aw.Plan(method, chains), callbacks=[])
+
+
 def test_minibatches_with_a_rate_that_goes_to_zero_reach_the_optimum():
     model = LinearGaussian()
     training = aw.Training(aw.SGD(0.15, end_rate=0.0), epochs=1500, batch_size=7)
-    estimate = aw.map_estimate(jax.random.key(0), model.problem, training, callbacks=[])[0, 0].params["w"]
+    estimate = estimated(model.problem, aw.MAP(training))[0, 0].params["w"]
     np.testing.assert_allclose(estimate, model.posterior_mean, atol=0.02)
 
 
 def test_map_estimate_and_deep_ensemble_have_no_anchors():
     model = LinearGaussian(mean=1.5)
-    ensemble = aw.deep_ensemble(jax.random.key(0), model.problem, 3, model.training(), callbacks=[])
+    ensemble = estimated(model.problem, aw.DeepEnsemble(model.training()), chains=3)
+    assert len(ensemble) == 3
     for member in ensemble:  # a convex problem has one optimum, whatever the initialisation
         np.testing.assert_allclose(member.params["w"], model.posterior_mean, atol=2e-5)
-    estimate = aw.map_estimate(jax.random.key(0), model.problem, model.training(), callbacks=[])
+    estimate = estimated(model.problem, aw.MAP(model.training()))
     assert len(estimate) == 1
     np.testing.assert_allclose(estimate[0, 0].params["w"], model.posterior_mean, atol=2e-5)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from anchorwalk import checks
 from anchorwalk.benchmark import records
-from anchorwalk.benchmark.methods import METHODS, Method
+from anchorwalk.benchmark.methods import Method, find
 from anchorwalk.benchmark.scores import Scored, score
 from anchorwalk.benchmark.tasks import TASKS, Case, Variant
 from anchorwalk.posterior.posterior import Posterior
@@ -23,7 +23,7 @@ class Request:
     """What to run: R runs of a method on a case at a budget.
 
     Args:
-        method: A name of METHODS.
+        method: A name of METHODS or of an entry point, or a method such as `Entry(name, choose)`.
         budget: Epochs.
         runs: How many.
         seed: Run r has the key fold_in(key(seed), r).
@@ -35,7 +35,7 @@ class Request:
         command: The command that asked for it, for the record.
     """
 
-    method: str
+    method: str | Method
     budget: int
     runs: int
     seed: int = 0
@@ -92,10 +92,9 @@ def run(
         InvalidInput: An unknown method, a budget without a plan, counts out of range, or records of the same name that
             were made with other settings or scored against another reference.
     """
-    checks.choice("method", request.method, tuple(METHODS))
     checks.count("runs", request.runs)
     checks.count("seed", request.seed, least=0)
-    method = METHODS[request.method]
+    method = find(request.method)
     about = _about(case, request, method)  # refuses a budget without a plan before anything is written
     try:
         request.results.mkdir(parents=True, exist_ok=True)
@@ -103,8 +102,8 @@ def run(
         checks.reject(
             "results", f"{str(request.results)!r} ({error.strerror})", "a folder to write to", "Choose another."
         )
-    names = {r: _name(case, request, r) for r in range(request.runs)}
-    path = records.path_of(request.results, case.task, request.method)
+    names = {r: _name(case, request, method, r) for r in range(request.runs)}
+    path = records.path_of(request.results, case.task, method.name)
     records.check_same(path, names.values(), about)
     missing = records.missing(path, names, request.save_predictions)
     recorded, new = len(names) - len(missing), 0
@@ -130,8 +129,8 @@ def run(
     return Outcome(new, recorded, complete=True)
 
 
-def _name(case: Case, request: Request, r: int) -> str:
-    return records.name_of(case.label, request.method, request.budget, request.protocol, request.seed, r)
+def _name(case: Case, request: Request, method: Method, r: int) -> str:
+    return records.name_of(case.label, method.name, request.budget, request.protocol, request.seed, r)
 
 
 def _own_part(r: int, posterior: Posterior, side_by_side: int, scored: Scored) -> dict[str, Any]:
@@ -153,7 +152,7 @@ def _about(case: Case, request: Request, method: Method) -> dict[str, Any]:
         "kind": "benchmark",
         "task": case.task,
         "variant": case.variant.chosen,
-        "method": request.method,
+        "method": method.name,
         "budget": request.budget,
         "protocol": request.protocol,
         "seed": request.seed,

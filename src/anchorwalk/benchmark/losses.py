@@ -5,13 +5,14 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from anchorwalk.benchmark.methods.ae import choose as ae_choose
-from anchorwalk.benchmark.methods.sae import choose as sae_choose
 from anchorwalk.benchmark.tasks import Case
+from anchorwalk.methods.ae import AE
+from anchorwalk.methods.sae import SAE
 from anchorwalk.plan.plan import Plan
-from anchorwalk.run.runners import Sequential, Vectorized
+from anchorwalk.run.runners import Local
 from anchorwalk.run.sample import sample
 from anchorwalk.types import HostArray
+from anchorwalk.walks import GuidedWalk
 
 FIRST_EPOCHS = 100
 SAE_MEMBERS = 21
@@ -28,15 +29,13 @@ def run(case: Case, seed: int = 0) -> dict[str, list[HostArray]]:
     settings, rows = case.settings, case.problem.n
     first = settings.training("first", FIRST_EPOCHS, rows)
     then = settings.training("then", FIRST_EPOCHS * (AE_MEMBERS - 1) // (SAE_MEMBERS - 1), rows)
-    plans = {
-        "AE": (Plan(AE_MEMBERS, 1, first), ae_choose(case, 200)[1]),
-        "SAE": (Plan(1, SAE_MEMBERS, first, then), sae_choose(case, 200)[1]),
-    }
-    runner = Sequential() if case.side_by_side == 1 else Vectorized(AE_MEMBERS)
+    walk = GuidedWalk(step_size=settings.relative_step)
+    plans = {"AE": Plan(AE(first), AE_MEMBERS), "SAE": Plan(SAE(first, then, walk), members=SAE_MEMBERS)}
+    runner = Local(lanes=min(AE_MEMBERS, case.side_by_side))
     losses = {}
-    for name, (plan, walk) in plans.items():
-        posterior = sample(jax.random.key(seed), case.problem, plan, walk, runner)
-        losses[name] = [np.asarray(member.losses) for member in posterior]
+    for name, plan in plans.items():
+        posterior = sample(jax.random.key(seed), case.problem, plan, runner=runner)
+        losses[name] = [np.asarray(member.trace) for member in posterior]
     return losses
 
 

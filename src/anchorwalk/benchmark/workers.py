@@ -12,6 +12,7 @@ from typing import Any
 
 from anchorwalk.benchmark.experiment import Outcome, Request, open_case, run
 from anchorwalk.benchmark.tasks import Case, Variant
+from anchorwalk.run.programs import cache_programs
 
 Job = tuple[str, Variant, Request]
 """A task, what was chosen of it, and a request."""
@@ -48,9 +49,10 @@ def _available() -> set[int]:
 
 
 def _settle(cores: Any) -> None:
-    """Hold this process to one core, before JAX counts them."""
+    """Hold this process to one core, before JAX counts them, and let it share compiled programs with the others."""
     if not cores.empty() and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {cores.get()})
+    cache_programs()
 
 
 def _work(job: Job) -> Outcome:

@@ -20,8 +20,10 @@ from anchorwalk.types import Array, HostArray, Inputs, Key
 
 Group = Mapping[str, tuple[tuple[str, ...], HostArray]]
 """Variables of a group: the names of their axes, and their values."""
-NUMBERS = ("loss_start", "loss_end", "gradient_norm_start", "gradient_norm_end", "seconds")
-"""What is known of each member and keeps its name; the share of accepted proposals gets ArviZ's own."""
+ARVIZ = {"acceptance": "acceptance_rate", "log_density": "lp", "divergent": "diverging"}
+"""What a method says of its members that has a name of ArviZ's own; the rest keeps its name."""
+PLAN = ("method", "first", "then", "training")
+"""Settings that belong to the plan."""
 
 
 def to_arviz(
@@ -34,13 +36,13 @@ def to_arviz(
     | `posterior` | `norm` and `average` of each leaf of the parameters (axis `leaf`), not the parameters |
     | `posterior_predictive`, without y `predictions` | `y`, a draw of each member; `mean`, `std` or `probability` |
     | `log_likelihood` | `y`, for each row, where y is given |
-    | `sample_stats` | losses, gradient norms, `acceptance_rate`, `seconds`, `diverging`, and the member's `index` |
+    | `sample_stats` | what the method says of each member, `seconds`, `diverging`, and the member's `index` |
     | `observed_data` | `y`, where it is given |
 
     Chains are made equally long as `posterior.diagnose` does it: diverged members are skipped, and those after them
     move up; good members beyond the common length are left out, and so are chains of less than half the
-    longest one's members. `sample_stats.index` tells which member each draw is, `diverging` is False for all
-    of them, and the attributes `diverged` and `unused` count what is left out.
+    longest one's members. `sample_stats.index` tells which member each draw is, and the attributes `diverged` and
+    `unused` count what is left out.
 
     Args:
         posterior: From `sample` or `load`.
@@ -61,7 +63,7 @@ def to_arviz(
         >>> x = jnp.linspace(-1.0, 1.0, 32)
         >>> problem = aw.Problem(lambda key: jnp.zeros(()), lambda w, x: w * x, aw.Normal(scale=0.5),
         ...                      aw.Prior(scale=1.0), data=(x, 2 * x))
-        >>> plan = aw.Plan(chains=4, members=1, first=aw.Training(aw.SGD(0.5), epochs=50, batch_size=32))
+        >>> plan = aw.Plan(aw.AE(aw.Training(aw.SGD(0.5), epochs=50, batch_size=32)), chains=4)
         >>> posterior = aw.sample(jax.random.key(0), problem, plan, callbacks=[])
         >>> data = aw.to_arviz(posterior, x, 2 * x)  # doctest: +SKIP
         >>> data.log_likelihood["y"].shape  # doctest: +SKIP
@@ -189,9 +191,11 @@ def _leaves(posterior: Posterior, members: Sequence[MemberInfo]) -> list[str]:
 
 
 def _statistics(members: Sequence[MemberInfo], shape: tuple[int, int]) -> Group:
-    columns = {name: [getattr(info, name) for info in members] for name in NUMBERS}
-    columns |= {"acceptance_rate": [info.acceptance for info in members], "index": [info.index for info in members]}
-    columns["diverging"] = [False] * len(members)
+    said = {name for info in members for name in info.values}
+    columns: dict[str, Any] = {ARVIZ.get(name, name): [info.value(name) for info in members] for name in sorted(said)}
+    columns["seconds"] = [info.seconds for info in members]
+    columns["index"] = [info.index for info in members]
+    columns["diverging"] = [bool(info.values.get("divergent", False)) for info in members]
     return {name: (("chain", "draw"), _grid(values, shape)) for name, values in columns.items()}
 
 
@@ -202,7 +206,7 @@ def _grid(values: Sequence[Any], shape: tuple[int, int]) -> HostArray:
 
 def _attributes(posterior: Posterior, used: Rectangle) -> dict[str, Any]:
     """Where the data come from, in kinds that every format can hold."""
-    plan = {name: posterior.settings[name] for name in ("first", "then") if name in posterior.settings}
+    plan = {name: posterior.settings[name] for name in PLAN if name in posterior.settings}
     plan |= {"chains": str(len(used.chains)), "members": str(len(used.chains[0]))}
     return {
         "inference_library": "anchorwalk",

@@ -1,9 +1,9 @@
 """Runs in TensorBoard and MLflow: ready callbacks for `sample`.
 
 Both tell the same numbers. For each chain, at the step of the member's place in it: `training_loss` (mean minibatch
-loss of the last epoch), `loss_end` (full-data loss after training), `gradient_norm_end`, `acceptance`, `seconds` and
-`diverged` (0 or 1). For the run, at the step of the members done: `members_done`, `epochs_done` and `seconds`. What is
-not finite or was not evaluated is left out.
+loss of the last epoch), `seconds`, `diverged` (0 or 1), and what the method says of its members, such as `loss_end`
+(full-data loss after training), `gradient_norm_end` and `acceptance`. For the run, at the step of the members done:
+`members_done`, `epochs_done` and `seconds`. What is not finite or was not evaluated is left out.
 """
 
 import json
@@ -15,7 +15,6 @@ from os import PathLike, fspath
 from typing import Any, NamedTuple
 
 from anchorwalk import checks
-from anchorwalk.errors import Status
 from anchorwalk.methods.base import Member
 from anchorwalk.plan.plan import Plan
 from anchorwalk.run.callbacks import RoundInfo
@@ -33,34 +32,32 @@ class Scalar(NamedTuple):
 
 
 def scalars(round_info: RoundInfo) -> Iterator[Scalar]:
-    """What a round tells, as numbers; see the module."""
-    for chain, member in zip(round_info.chains, round_info.members, strict=True):
+    """What a call tells, as numbers; see the module."""
+    for member in round_info.members:
         for name, value in _of_member(member).items():
             if math.isfinite(value):
-                yield Scalar(f"{name}/chain_{chain}", value, round_info.index)
+                yield Scalar(f"{name}/chain_{member.info.chain}", value, member.info.index)
     yield Scalar("run/members_done", float(round_info.members_done), round_info.members_done)
-    yield Scalar("run/epochs_done", float(round_info.epochs_done), round_info.members_done)
+    yield Scalar("run/epochs_done", float(round_info.passes_done), round_info.members_done)
     yield Scalar("run/seconds", round_info.seconds, round_info.members_done)
 
 
 def _of_member(member: Member) -> dict[str, float]:
-    info: Any = member.info
-    return {
-        "training_loss": float(member.losses[-1]),
-        "loss_end": float(info.loss_end),
-        "gradient_norm_end": float(info.gradient_norm_end),
-        "acceptance": float(info.acceptance),
-        "seconds": float(info.seconds),
-        "diverged": float(info.status != Status.OK),
-    }
+    found = {name: value for name, value in member.info.values.items() if not name.endswith("_start")}
+    if len(member.trace):
+        found["training_loss"] = float(member.trace[-1])
+    return {**found, "seconds": member.info.seconds, "diverged": float(not member.info.good)}
 
 
 def parameters(plan: Plan, settings: Mapping[str, Any]) -> dict[str, str]:
-    """A plan and what else was given, as flat text: `first.epochs` and the like."""
+    """A plan and what else was given, as flat text: `plan.method` is "SAE", `plan.method.first.epochs` "100"."""
     return dict(_flat({"plan": plan.to_json(), **settings}))
 
 
 def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping) and set(value) == {"name", "settings"}:
+        yield name, str(value["name"])
+        value = value["settings"]
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _flat(inner, f"{name}.{key}" if name else str(key))
@@ -96,7 +93,7 @@ class TensorBoard:
         self._folder, self._settings = fspath(folder), _check_settings("TensorBoard", settings)
         self._writer: Any = None
 
-    def start(self, plan: Plan, epochs_done: int) -> None:
+    def start(self, plan: Plan, passes_done: float) -> None:
         """Open a file, and write the plan."""
         # Names of files hold seconds: a second one within the same second would take the first one's place.
         self._writer = self._library.SummaryWriter(self._folder, filename_suffix=f".{time.time_ns()}")
@@ -158,7 +155,7 @@ class MLflow:
         self._own = False
         self._done = False
 
-    def start(self, plan: Plan, epochs_done: int) -> None:
+    def start(self, plan: Plan, passes_done: float) -> None:
         """Find or start the run, and log the plan.
 
         Raises:
@@ -174,7 +171,7 @@ class MLflow:
             active = self._library.start_run(experiment_id=self._experiment_id(), run_name=self._run_name)
         self._run_id = active.info.run_id
         self._client = self._library.MlflowClient()
-        self._done = epochs_done >= plan.epochs
+        self._done = passes_done >= plan.epochs
         try:
             self._log_parameters({self._prefix + k: v for k, v in parameters(plan, self._settings).items()})
         except BaseException:

@@ -1,50 +1,81 @@
 """Anchored ensembles (paper, Algorithm 1): every member from scratch, each with its own anchor."""
 
-from collections.abc import Sequence
-from os import PathLike
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from anchorwalk import checks
+from anchorwalk import tree
+from anchorwalk.methods import member
+from anchorwalk.methods.base import Call, Draws, Keys
 from anchorwalk.optimizers import Training
-from anchorwalk.plan.plan import Plan
-from anchorwalk.posterior.posterior import Posterior
 from anchorwalk.problem import Problem
-from anchorwalk.run.callbacks import Callback
-from anchorwalk.run.runners import Runner
-from anchorwalk.run.sample import sample
-from anchorwalk.run.store import Store
-from anchorwalk.types import Key
-from anchorwalk.walks import Independent
+from anchorwalk.serial import Settings
+from anchorwalk.types import Array, Key, Params
 
 
-def anchored_ensemble(
-    key: Key,
-    problem: Problem,
-    members: int,
-    training: Training,
-    runner: str | Runner = "auto",
-    store: Store | str | PathLike[str] | None = None,
-    callbacks: Sequence[Callback] | None = None,
-    perturb_targets: bool = False,
-) -> Posterior:
-    """Train `members` networks from scratch, each pulled towards its own draw from the prior.
+class AEState(NamedTuple):
+    """What one training needs.
+
+    Attributes:
+        anchor: θ_anc, in prior standard deviations from the prior's mean.
+        noise: The targets' perturbation, or None where there is none.
+        params: Where training starts, and after it the optimum.
+    """
+
+    anchor: Params
+    noise: Array | None
+    params: Params
+
+
+@tree.node(static=("perturb_targets", "shared_order"))
+@dataclass(frozen=True)
+class AE(Settings):
+    """Networks trained from scratch, each pulled towards its own draw from the prior; one a chain.
 
     Args:
-        key: `jax.random.key(...)`.
-        problem: What to fit.
-        members: Networks to train.
         training: How each is trained.
-        runner: As in `sample`.
-        store: As in `sample`.
-        callbacks: As in `sample`.
-        perturb_targets: As in `sample`.
+        perturb_targets: As in `SAE`.
+        shared_order: As in `SAE`.
 
     Example:
         >>> import anchorwalk as aw, jax, jax.numpy as jnp
         >>> problem = aw.Problem(lambda key: jnp.zeros(()), lambda w, x: w * x, aw.Normal(scale=0.5),
         ...                      aw.Prior(scale=1.0), data=(jnp.ones(8), jnp.ones(8)))
         >>> training = aw.Training(aw.SGD(0.5), epochs=10, batch_size=8)
-        >>> len(aw.anchored_ensemble(jax.random.key(0), problem, 4, training, callbacks=[]))
+        >>> len(aw.sample(jax.random.key(0), problem, aw.Plan(aw.AE(training), chains=4), callbacks=[]))
         4
     """
-    plan = Plan(chains=checks.count("members", members), members=1, first=training)
-    return sample(key, problem, plan, Independent(), runner, store, callbacks, perturb_targets)
+
+    training: Training
+    perturb_targets: bool = False
+    shared_order: bool = False
+
+    title = "Anchored ensemble"
+    one_member = True
+
+    def __post_init__(self) -> None:
+        member.check_training("AE(training=)", self.training)
+
+    def prepare(self, key: Key, problem: Problem) -> Problem:
+        """Hold validation rows back, where the best epoch is kept."""
+        member.check_perturbs("AE", self.perturb_targets, problem)
+        return member.prepare(key, problem, {"AE(training=)": self.training})
+
+    def calls(self, problem: Problem | None, members: int) -> Iterator[Call]:
+        """One training."""
+        member.one_member("AE", members)
+        yield Call("train", passes=self.training.epochs)
+
+    def start(self, keys: Keys, problem: Problem, attempt: Array) -> AEState:
+        """Algorithm 1, lines 2 and 3: an anchor from the prior, and an initialisation."""
+        start = member.start_keys(keys.own)
+        anchor = tree.normal_like(start.walk, problem.params_like)
+        noise = tree.normal_like(start.noise, member.noise_like(problem)) if self.perturb_targets else None
+        return AEState(anchor, noise, member.initialise(start.init, problem, attempt))
+
+    def step(self, keys: Keys, problem: Problem, state: AEState, call: Call, number: Array) -> tuple[AEState, Draws]:
+        """Algorithm 1, line 4: train towards the anchor."""
+        order_key = keys.shared if self.shared_order else keys.own
+        anchor = problem.prior.anchor(state.anchor)
+        params, draws = member.train_member(order_key, problem, self.training, anchor, state.params, state.noise)
+        return state._replace(params=params), draws

@@ -1,43 +1,57 @@
-"""The maximum a posteriori estimate: what an ensemble of one member without an anchor is."""
+"""The maximum a posteriori estimate: one network, trained on the loss that is pulled towards the prior's mean."""
 
-from collections.abc import Sequence
-from os import PathLike
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-from anchorwalk.methods.deep_ensemble import deep_ensemble
+from anchorwalk import tree
+from anchorwalk.methods import member
+from anchorwalk.methods.base import Call, Draws, Keys
+from anchorwalk.methods.deep_ensemble import mean_anchor
 from anchorwalk.optimizers import Training
-from anchorwalk.posterior.posterior import Posterior
 from anchorwalk.problem import Problem
-from anchorwalk.run.callbacks import Callback
-from anchorwalk.run.runners import Runner
-from anchorwalk.run.store import Store
-from anchorwalk.types import Key
+from anchorwalk.serial import Settings
+from anchorwalk.types import Array, Key, Params
 
 
-def map_estimate(
-    key: Key,
-    problem: Problem,
-    training: Training,
-    runner: str | Runner = "auto",
-    store: Store | str | PathLike[str] | None = None,
-    callbacks: Sequence[Callback] | None = None,
-) -> Posterior:
+@tree.node()
+@dataclass(frozen=True)
+class MAP(Settings):
     """The maximum a posteriori estimate, as a posterior of one member.
 
     Args:
-        key: `jax.random.key(...)`.
-        problem: What to fit.
         training: How it is trained.
-        runner: As in `sample`.
-        store: As in `sample`.
-        callbacks: As in `sample`.
 
     Example:
         >>> import anchorwalk as aw, jax, jax.numpy as jnp
         >>> problem = aw.Problem(lambda key: jnp.zeros(()), lambda w, x: w * x, aw.Normal(scale=1.0),
         ...                      aw.Prior(scale=1.0), data=(jnp.ones(3), jnp.full(3, 4.0)))
         >>> training = aw.Training(aw.SGD(0.1), epochs=100, batch_size=3)
-        >>> posterior = aw.map_estimate(jax.random.key(0), problem, training, callbacks=[])
+        >>> posterior = aw.sample(jax.random.key(0), problem, aw.Plan(aw.MAP(training)), callbacks=[])
         >>> round(float(posterior[0, 0].params), 3)  # 3 * 4 / (3 + 1)
         3.0
     """
-    return deep_ensemble(key, problem, 1, training, runner, store, callbacks)
+
+    training: Training
+
+    title = "Maximum a posteriori estimate"
+    one_member = True
+
+    def __post_init__(self) -> None:
+        member.check_training("MAP(training=)", self.training)
+
+    def prepare(self, key: Key, problem: Problem) -> Problem:
+        """Hold validation rows back, where the best epoch is kept."""
+        return member.prepare(key, problem, {"MAP(training=)": self.training})
+
+    def calls(self, problem: Problem | None, members: int) -> Iterator[Call]:
+        """One training."""
+        member.one_member("MAP", members)
+        yield Call("train", passes=self.training.epochs)
+
+    def start(self, keys: Keys, problem: Problem, attempt: Array) -> Params:
+        """An initialisation."""
+        return member.initialise(keys.own, problem, attempt)
+
+    def step(self, keys: Keys, problem: Problem, state: Params, call: Call, number: Array) -> tuple[Params, Draws]:
+        """Train towards the prior's mean."""
+        return member.train_member(keys.own, problem, self.training, mean_anchor(problem), state)

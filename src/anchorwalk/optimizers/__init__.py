@@ -4,8 +4,8 @@ Import `Adam`, `SGD`, `Lion`, `Optimizer`, `Training`, `train` and `shuffled` fr
 walks or chains.
 """
 
-from anchorwalk.optimizers.recipes import SGD, Adam, Lion, OptaxOptimizer, Optimizer
+from anchorwalk.optimizers.recipes import RECIPES, SGD, Adam, Lion, OptaxOptimizer, Optimizer
 from anchorwalk.optimizers.train import shuffled, train
 from anchorwalk.optimizers.training import Training
 
-__all__ = ["SGD", "Adam", "Lion", "OptaxOptimizer", "Optimizer", "Training", "shuffled", "train"]
+__all__ = ["RECIPES", "SGD", "Adam", "Lion", "OptaxOptimizer", "Optimizer", "Training", "shuffled", "train"]

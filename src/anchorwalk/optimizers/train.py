@@ -73,7 +73,7 @@ def train(
         (3.0, (100,))
     """
     n = problem.n
-    optimizer = optax.with_extra_args_support(training.optimizer.build(training.steps(n)))
+    optimizer = training.build(n)
 
     def step(carry: tuple[Params, Any], batch: Batch) -> tuple[tuple[Params, Any], Array]:
         params, state = carry

@@ -6,16 +6,20 @@ from typing import Any, Literal
 import optax
 
 from anchorwalk import checks, tree
-from anchorwalk.optimizers.recipes import SGD, Adam, Lion, OptaxOptimizer
+from anchorwalk.optimizers.recipes import OptaxOptimizer, Optimizer
+from anchorwalk.serial import Settings
+
+OPTIMIZER = "Training(optimizer=)"
 
 
 @tree.node(static=("epochs", "batch_size", "keep", "evaluate"))
 @dataclass(frozen=True)
-class Training:
+class Training(Settings):
     """One training: an optimiser and how long it runs.
 
     Args:
-        optimizer: `Adam(...)`, `SGD(...)`, `Lion(...)`, or any optax optimiser. Its state is fresh for every member.
+        optimizer: `Adam(...)`, `SGD(...)`, `Lion(...)`, any optax optimiser, or your own (see `Optimizer`). Its state
+            is fresh for every member.
         epochs: Passes over the data.
         batch_size: Rows in a minibatch, at most N.
         keep: "last" keeps the parameters after the last epoch, the argmin of Algorithms 1 and 2; "best" those
@@ -41,11 +45,9 @@ class Training:
     def __post_init__(self) -> None:
         if isinstance(self.optimizer, optax.GradientTransformation):
             object.__setattr__(self, "optimizer", OptaxOptimizer(self.optimizer))
-        if not isinstance(self.optimizer, Adam | SGD | Lion | OptaxOptimizer):
-            remedy = (
-                "Pass Adam(rate), SGD(rate), Lion(rate) or an optax optimiser such as optax.adam(rate), with brackets."
-            )
-            checks.reject("Training(optimizer=)", repr(self.optimizer), "an optimiser", remedy)
+        example = "Adam(rate), SGD(rate), Lion(rate), an optax optimiser such as optax.adam(rate), or your own"
+        checks.instance(OPTIMIZER, self.optimizer, Optimizer, f"{example} with build(steps)")
+        checks.pytree(OPTIMIZER, self.optimizer, "an optimiser")
         object.__setattr__(self, "epochs", checks.count("Training(epochs=)", self.epochs))
         object.__setattr__(self, "batch_size", checks.count("Training(batch_size=)", self.batch_size))
         checks.choice("Training(keep=)", self.keep, ("last", "best"))
@@ -54,11 +56,14 @@ class Training:
         """Optimiser steps on `n` rows: the last, smaller batch of an epoch counts."""
         return self.epochs * -(-n // self.batch_size)
 
-    def to_json(self) -> dict[str, Any]:
-        """The training as JSON, to be read by people and other programs."""
-        return {
-            "optimizer": repr(self.optimizer),
-            "epochs": self.epochs,
-            "batch_size": self.batch_size,
-            "keep": self.keep,
-        }
+    def build(self, n: int) -> optax.GradientTransformationExtraArgs:
+        """The optimiser for `n` rows.
+
+        Raises:
+            InvalidInput: The recipe builds something else.
+        """
+        built: Any = self.optimizer.build(self.steps(n))
+        if not isinstance(built, optax.GradientTransformation):
+            expected = "an optax.GradientTransformation"
+            checks.reject(f"{OPTIMIZER}.build(steps)", repr(built), expected, "Return one, such as optax.adam(rate).")
+        return optax.with_extra_args_support(built)

@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 
 import jax
+import jax.numpy as jnp
 
-from anchorwalk import tree
-from anchorwalk.plan.plan import Plan, prepare_problem
+from anchorwalk import checks, tree
+from anchorwalk.plan.plan import Plan
 from anchorwalk.problem import Problem
-from anchorwalk.walks import DEFAULT_WALK, diagnostics, validate_walk
-from anchorwalk.walks.base import Walk
+from anchorwalk.run.keys import keys_of
+from anchorwalk.run.runners.layout import choose, cores
+from anchorwalk.walks import diagnostics
 
 
 @dataclass(frozen=True)
@@ -20,44 +22,49 @@ class Description:
         rows: Training rows.
         chains: Chains of the plan.
         members: Members over all chains.
-        epochs: Epochs over all chains.
-        steps: Optimiser steps over all chains.
-        effective_anchors: Effective number of independent anchors; see `walks.diagnostics.summarize`.
-        acceptance: Mean share of the walk's proposals that are accepted.
-        span: Mean share of the prior's mass that one chain's anchors reach over.
-        bytes: Size of all members' parameters.
+        epochs: Passes over the training rows, over all chains.
+        effective_anchors: Effective number of independent anchors; see `walks.diagnostics.summarize`. NaN for a method
+            whose anchors do not walk.
+        acceptance: Mean share of the walk's proposals that are accepted; NaN likewise.
+        span: Mean share of the prior's mass that one chain's anchors reach over; NaN likewise.
+        bytes: Size of all members and of the chains' last states, on disk or in memory.
+        memory: Bytes that the run holds at a time, at the least: the data, and parameters, gradients and states of the
+            blocks at work. Activations and what an optimiser remembers come on top.
     """
 
     parameters: int
     rows: int
     chains: int
     members: int
-    epochs: int
-    steps: int
+    epochs: float
     effective_anchors: float
     acceptance: float
     span: float
     bytes: int
+    memory: int
 
     def __str__(self) -> str:
         lines = {
             "network": f"{self.parameters:,} parameters, {self.rows:,} rows",
             "members": f"{self.members:,} ({self.chains:,} chains x {self.members // self.chains:,})",
-            "epochs": f"{self.epochs:,} ({self.steps:,} steps)",
+            "epochs": f"{self.epochs:,}",
             "anchors": f"worth about {self.effective_anchors:,.0f} independent ones",
             "walk": f"acceptance {self.acceptance:.0%}, one chain reaches over {self.span:.0%} of the prior",
-            "size": _readable(self.bytes),
+            "size": f"{_readable(self.bytes)} of members and states",
+            "memory": f"{_readable(self.memory)} at the least while it runs",
         }
-        return "\n".join(f"{name:<8} {text}" for name, text in lines.items())
+        walks = self.effective_anchors == self.effective_anchors
+        return "\n".join(
+            f"{name:<8} {text}" for name, text in lines.items() if walks or name not in ("anchors", "walk")
+        )
 
 
-def describe(problem: Problem, plan: Plan, walk: Walk | None = None) -> Description:
+def describe(problem: Problem, plan: Plan) -> Description:
     """Members, epochs, effective anchors and bytes of a plan, without training anything.
 
     Args:
         problem: What to fit.
-        plan: Chains, members and trainings.
-        walk: How the anchors walk; `GuidedWalk(step_size=0.1)` unless given, as in `sample`.
+        plan: A method, chains and members.
 
     Raises:
         InvalidInput: What `sample` would refuse.
@@ -68,26 +75,37 @@ def describe(problem: Problem, plan: Plan, walk: Walk | None = None) -> Descript
         ...                      aw.Prior(scale=1.0), data=(jnp.ones((64, 3)), jnp.ones(64)))
         >>> long = aw.Training(aw.Adam(1e-3), epochs=100, batch_size=32)
         >>> short = aw.Training(aw.Adam(1e-3), epochs=2, batch_size=32)
-        >>> plan = aw.Plan.from_budget(1000, chains=2, first=long, then=short)
-        >>> print(aw.describe(problem, plan, aw.Independent()).members)
+        >>> plan = aw.Plan.from_budget(1000, aw.SAE(long, short, aw.Independent()), chains=2)
+        >>> print(aw.describe(problem, plan).members)
         402
     """
-    problem = prepare_problem(jax.random.key(0), problem, plan)
-    walk = validate_walk(DEFAULT_WALK if walk is None else walk)
-    summary = diagnostics.summarize(walk, plan.members, plan.chains)
+    if not isinstance(problem, Problem):
+        checks.reject("problem", type(problem).__name__, "a Problem", "Pass Problem(init=, apply=, ...).")
+    if not isinstance(plan, Plan):
+        checks.reject("plan", type(plan).__name__, "a Plan", "Pass Plan(method, ...) or Plan.from_budget(...).")
+    method = plan.method
+    problem = method.prepare(jax.random.key(0), problem)
+    anchors = acceptance = span = float("nan")
+    if (walk := getattr(method, "walk", None)) is not None:
+        summary = diagnostics.summarize(walk, plan.members, plan.chains)
+        anchors, acceptance, span = summary.effective_anchors, summary.acceptance, summary.span
     like = problem.params_like
-    later = 0 if plan.then is None else (plan.members - 1) * plan.then.steps(problem.n)
+    keys = keys_of(jax.random.key(0), 0, 0)
+    state = jax.eval_shape(lambda: method.start(keys, problem, jnp.uint32(0)))
+    lanes = choose(problem, plan.chains).lanes
+    at_work = min(plan.chains, lanes * cores())
     return Description(
         parameters=tree.size(like),
         rows=problem.n,
         chains=plan.chains,
         members=plan.total,
         epochs=plan.epochs,
-        steps=plan.chains * (plan.first.steps(problem.n) + later),
-        effective_anchors=summary.effective_anchors,
-        acceptance=summary.acceptance,
-        span=summary.span,
-        bytes=plan.total * tree.nbytes(like),
+        effective_anchors=anchors,
+        acceptance=acceptance,
+        span=span,
+        bytes=plan.total * tree.nbytes(like) + plan.chains * tree.nbytes(state),
+        memory=tree.nbytes(jax.tree.map(jnp.asarray, problem))
+        + at_work * (2 * tree.nbytes(like) + 2 * tree.nbytes(state)),
     )
 
 

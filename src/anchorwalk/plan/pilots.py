@@ -12,7 +12,7 @@ import numpy as np
 from anchorwalk import tree
 from anchorwalk.errors import Status, TrainingFailed
 from anchorwalk.likelihoods import ClassLikelihood
-from anchorwalk.methods.base import ChainState
+from anchorwalk.methods.sae import SAE
 from anchorwalk.optimizers import Training
 from anchorwalk.plan.plan import Plan
 from anchorwalk.plan.rates import Rates
@@ -22,7 +22,7 @@ from anchorwalk.run.keys import Stream
 from anchorwalk.run.runners import Runner
 from anchorwalk.run.sample import sample
 from anchorwalk.run.store import MemoryStore
-from anchorwalk.run.store.base import Header
+from anchorwalk.run.store.base import Header, Like
 from anchorwalk.types import HostArray, Inputs, Key, Params
 from anchorwalk.walks import diagnostics
 from anchorwalk.walks.base import Walk, WalkInfo, WalkState
@@ -128,9 +128,9 @@ def run_pilots(
     for epochs in lengths:
         store = MemoryStore()
         first = replace(trainings.first(epochs), evaluate=False)
-        longest = _run_pilot(own, problem, Plan(CHAINS, 1, first), walk, runner, store)
+        longest = _run_pilot(own, problem, Plan(SAE(first, walk=walk), CHAINS), runner, store)
         found.append(_predictions(longest, problem, seen, 0))
-        losses.append(float(np.mean([np.asarray(member.losses)[-1] for member in longest])))
+        losses.append(float(np.mean([np.asarray(member.trace)[-1] for member in longest])))
     moves = [after - before for before, after in itertools.pairwise(found)]
     moved = tuple(_common(move) for move in moves)
     there = _predictions(longest, problem, asked, 0)
@@ -141,9 +141,12 @@ def run_pilots(
     for epochs, steps in FOLLOWS.items() if finished and spread > 0 else ():
         if cost + follow_cost(epochs) > limit:
             break
-        plan = Plan(CHAINS, 1 + steps, first, replace(trainings.then(epochs, lengths[-1]), evaluate=False))
-        walks = (walk, _Slowed(walk, 0.0), _Slowed(walk, HARDLY))
-        walking, still, hardly = (_run_pilot(own, problem, plan, each, runner, _AnyWalk(store)) for each in walks)
+        then = replace(trainings.then(epochs, lengths[-1]), evaluate=False)
+        plans = [
+            Plan(SAE(first, then, each), CHAINS, 1 + steps)
+            for each in (walk, _Slowed(walk, 0.0), _Slowed(walk, HARDLY))
+        ]
+        walking, still, hardly = (_run_pilot(own, problem, plan, runner, _AnyWalk(store)) for plan in plans)
         cost += follow_cost(epochs)
         slips[epochs] = _alike(_predictions(still, problem, seen, steps) - found[-1])
         # Starts, orders of rows and first anchors are the same: only the anchors' steps can make a difference, and
@@ -161,13 +164,16 @@ def follow_cost(epochs: int) -> int:
     return 3 * CHAINS * epochs * FOLLOWS[epochs]
 
 
-def _run_pilot(
-    key: Key, problem: Problem, plan: Plan, walk: Walk, runner: str | Runner, store: MemoryStore
-) -> Posterior:
-    """A pilot, whole: one that Ctrl-C ended has too few chains to tell anything."""
-    posterior = sample(key, problem, plan, walk, runner, store, [])
+def _run_pilot(key: Key, problem: Problem, plan: Plan, runner: str | Runner, store: MemoryStore) -> Posterior:
+    """A pilot, whole: one that Ctrl-C ended, or a chain of which failed, has too few chains to tell anything."""
+    posterior = sample(key, problem, plan, runner=runner, store=store, callbacks=[])
     if not posterior.complete:
         raise KeyboardInterrupt
+    if posterior.failed:
+        raise TrainingFailed(
+            "a pilot's first training did not stay finite. Lower the optimiser's rate, scale the inputs, or widen the "
+            "noise."
+        )
     return posterior
 
 
@@ -204,8 +210,9 @@ class _AnyWalk(MemoryStore):
         super().__init__()
         run.copy_to(self)
 
-    def begin(self, header: Header, like: ChainState, about: Mapping[str, Any]) -> None:
-        super().begin({name: value for name, value in header.items() if name != "walk"}, like, about)
+    def begin(self, header: Header, like: Like, about: Mapping[str, Any], environment: Mapping[str, Any]) -> None:
+        others = {name: value for name, value in header.items() if name != "walk"}
+        super().begin(others, like, about, environment)
 
 
 def _probes(key: Key, problem: Problem, at: Inputs | None = None) -> tuple[Any, Any]:

@@ -1,12 +1,16 @@
-"""A plan: how a budget of epochs becomes chains and members (paper, Tables 4 and 5)."""
+"""A plan: a method, and how often; how a budget of epochs becomes chains and members (paper, Tables 4 and 5)."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from anchorwalk import checks
+from anchorwalk.methods.ae import AE
+from anchorwalk.methods.base import Method
+from anchorwalk.methods.member import check_training
+from anchorwalk.methods.sae import SAE
 from anchorwalk.optimizers import Training
 from anchorwalk.problem import Problem
-from anchorwalk.types import Key
+from anchorwalk.serial import to_json
 
 PAPER_CHAINS = {200: 1, 500: 2, 1000: 3, 10_000: 10}
 """Chains of the paper's sequential ensembles, by budget in epochs (Tables 4 and 5)."""
@@ -16,46 +20,34 @@ PAPER_FIRST_EPOCHS = 100
 
 @dataclass(frozen=True)
 class Plan:
-    """Chains, members of a chain, and how each is trained.
+    """A method, its chains, and the members of each chain.
 
     Args:
+        method: `SAE(...)`, `AE(...)`, `DeepEnsemble(...)`, `MAP(...)`, `HMC(...)`, or one of your own.
         chains: Independent chains.
-        members: Members of each chain, the first included. One makes it an anchored ensemble (Alg. 1).
-        first: The training from scratch of each chain's first member.
-        then: The training of each later member from the previous optimum.
-        shared_order: Whether all chains visit the rows in one common order. It is faster (one gather
-            serves all chains), and the chains' minibatch noise is then no longer independent.
+        members: Members of each chain, the first included.
 
     Raises:
-        InvalidInput: A count below one, or several members without `then`.
+        InvalidInput: A count below one, or members that the method cannot make.
 
     Example:
         >>> import anchorwalk as aw
         >>> long = aw.Training(aw.Adam(1e-3), epochs=100, batch_size=32)
         >>> short = aw.Training(aw.Adam(1e-3), epochs=2, batch_size=32)
-        >>> plan = aw.Plan(chains=3, members=117, first=long, then=short)
+        >>> plan = aw.Plan(aw.SAE(long, short), chains=3, members=117)
         >>> plan.total, plan.epochs
         (351, 996)
     """
 
-    chains: int
-    members: int
-    first: Training
-    then: Training | None = None
-    shared_order: bool = False
+    method: Method
+    chains: int = 1
+    members: int = 1
 
     def __post_init__(self) -> None:
+        checks.instance("Plan(method=)", self.method, Method, "SAE(first=, then=), AE(training) or another method")
         object.__setattr__(self, "chains", checks.count("Plan(chains=)", self.chains))
         object.__setattr__(self, "members", checks.count("Plan(members=)", self.members))
-        _check_training("Plan(first=)", self.first)
-        if self.members > 1 or self.then is not None:
-            remedy = "Pass then=Training(...), the short training, or members=1."
-            _check_training(f"Plan(then=) with {self.members} members a chain", self.then, remedy)
-            assert self.then is not None
-            if self.then.keep != self.first.keep:
-                expected = f"keep={self.first.keep!r}, as in first="
-                remedy = "Both trainings of a plan use the same rows."
-                checks.reject("Plan(then=)", f"keep={self.then.keep!r}", expected, remedy)
+        next(iter(self.method.calls(None, self.members)))  # refuses what it cannot make
 
     @property
     def total(self) -> int:
@@ -63,78 +55,60 @@ class Plan:
         return self.chains * self.members
 
     @property
-    def epochs(self) -> int:
-        """Epochs spent over all chains."""
-        later = self.then.epochs * (self.members - 1) if self.then is not None else 0
-        return self.chains * (self.first.epochs + later)
-
-    def training(self, index: int) -> Training:
-        """The training of the member at `index` of a chain."""
-        if index == 0:
-            return self.first
-        assert self.then is not None
-        return self.then
-
-    def evaluating(self, evaluate: bool) -> "Plan":
-        """The same plan, with or without the loss and its gradient on all rows before and after each training."""
-        then = self.then and replace(self.then, evaluate=evaluate)
-        return replace(self, first=replace(self.first, evaluate=evaluate), then=then)
+    def epochs(self) -> float:
+        """Passes over the training rows, over all chains; a whole number where each call's is."""
+        return _whole(self.chains * sum(call.passes for call in self.method.calls(None, self.members)))
 
     def to_json(self) -> dict[str, Any]:
         """The plan as JSON, to be read by people and other programs."""
-        return {
-            "chains": self.chains,
-            "members": self.members,
-            "epochs": self.epochs,
-            "shared_order": self.shared_order,
-            "first": self.first.to_json(),
-            "then": self.then and self.then.to_json(),
-        }
+        method = to_json("Plan(method=)", self.method)
+        return {"chains": self.chains, "members": self.members, "epochs": self.epochs, "method": method}
 
     @classmethod
     def from_budget(
         cls,
         budget: int,
+        method: Method,
         chains: int | None = None,
-        first: Training | None = None,
-        then: Training | None = None,
-        shared_order: bool = False,
+        members: int | None = None,
+        problem: Problem | None = None,
     ) -> "Plan":
         """The largest plan that a budget holds, rounded down; `plan.epochs` is what it spends.
 
         Args:
-            budget: Epochs over all chains.
-            chains: Independent chains. By default one with `then`, and without it as many as fit.
-            first: The training from scratch.
-            then: The short training, or None for an anchored ensemble.
-            shared_order: See `Plan`.
+            budget: Passes over the training rows, over all chains.
+            method: What to run.
+            chains: Independent chains. By default one, or for a method of one member a chain as many as fit.
+            members: Members of a chain; by default as many as fit. Needed where later members cost nothing.
+            problem: For methods whose costs depend on the data.
 
         Raises:
-            InvalidInput: A budget that cannot hold one first training for each chain.
+            InvalidInput: A budget that cannot hold one member of each chain.
 
         Example:
             >>> import anchorwalk as aw
             >>> long = aw.Training(aw.Adam(1e-3), epochs=100, batch_size=32)
             >>> short = aw.Training(aw.Adam(1e-3), epochs=2, batch_size=32)
-            >>> plan = aw.Plan.from_budget(1000, chains=3, first=long, then=short)
+            >>> plan = aw.Plan.from_budget(1000, aw.SAE(long, short), chains=3)
             >>> plan.total, plan.epochs
             (351, 996)
-            >>> aw.Plan.from_budget(1050, first=long).total
+            >>> aw.Plan.from_budget(1050, aw.AE(long)).total
             10
         """
         budget = checks.count("budget", budget)
-        first = _check_training("from_budget(first=)", first)
+        checks.instance("method", method, Method, "SAE(first=, then=), AE(training) or another method")
+        alone = bool(getattr(method, "one_member", False))
+        least = _cost(method, problem, 1 if members is None else checks.count("members", members))
         if chains is None:
-            chains = max(1, budget // first.epochs) if then is None else 1
+            chains = max(1, int(budget // least)) if alone and least > 0 else 1
         chains = checks.count("chains", chains)
-        if then is not None:
-            _check_training("from_budget(then=)", then)
-        smallest = chains * first.epochs
-        if budget < smallest:
-            expected = f"at least {smallest} epochs, {chains} x {first.epochs} for one first training a chain"
+        if budget < chains * least:
+            smallest = _whole(chains * least)
+            expected = f"at least {smallest} epochs, {chains} x {_whole(least)} for the first members"
             checks.reject("budget", f"{budget} epochs", expected, f"Set budget={smallest} or more, or fewer chains.")
-        members = 1 if then is None else 1 + (budget // chains - first.epochs) // then.epochs
-        return cls(chains, members, first, then, shared_order)
+        if members is None:
+            members = 1 if alone else _most_members(method, problem, budget / chains)
+        return cls(method, chains, members)
 
     @classmethod
     def paper(
@@ -145,6 +119,7 @@ class Plan:
         then: Training | None = None,
         *,
         later_epochs: Literal[2, 10] = 2,
+        **options: Any,
     ) -> "Plan":
         """A plan of the paper's Table 4, or of Table 5 (UCI-Gap) with `later_epochs=10`, to the member.
 
@@ -154,6 +129,7 @@ class Plan:
             first: Optimiser and batch size of the training from scratch; its epochs are set to 100.
             then: The same for later trainings; its epochs are set to `later_epochs`. By default as `first`.
             later_epochs: 2 in Table 4, 10 in Table 5.
+            options: Further arguments of `AE` or `SAE`, such as `walk`.
 
         Example:
             >>> import anchorwalk as aw
@@ -166,38 +142,34 @@ class Plan:
             checks.reject("budget", budget, "200, 500, 1000 or 10000", "Use Plan.from_budget for other budgets.")
         if later_epochs not in (2, 10):
             checks.reject("later_epochs", later_epochs, "2 (Table 4) or 10 (Table 5)", "Use Plan.from_budget.")
-        first = replace(_check_training("first", first), epochs=PAPER_FIRST_EPOCHS)
+        first = replace(check_training("first", first), epochs=PAPER_FIRST_EPOCHS)
         if method == "ae":
-            return cls.from_budget(budget, first=first)
-        then = replace(_check_training("then", first if then is None else then), epochs=later_epochs)
-        return cls.from_budget(budget, chains=PAPER_CHAINS[budget], first=first, then=then)
+            return cls.from_budget(budget, AE(first, **options))
+        then = replace(check_training("then", first if then is None else then), epochs=later_epochs)
+        return cls.from_budget(budget, SAE(first, then, **options), chains=PAPER_CHAINS[budget])
 
 
-def prepare_problem(key: Key, problem: Problem, plan: Plan) -> Problem:
-    """The problem as a plan trains it: with validation rows held back where it keeps the best epoch.
+def _cost(method: Method, problem: Problem | None, members: int) -> float:
+    return sum(call.passes for call in method.calls(problem, members))
+
+
+def _most_members(method: Method, problem: Problem | None, budget: float) -> int:
+    """Members of a chain that a budget holds.
 
     Raises:
-        InvalidInput: No problem, no plan, or batches that are larger than the data.
+        InvalidInput: Members that cost nothing, of which any number fits.
     """
-    if not isinstance(problem, Problem):
-        checks.reject("problem", type(problem).__name__, "a Problem", "Pass Problem(init=, apply=, ...).")
-    if not isinstance(plan, Plan):
-        checks.reject("plan", type(plan).__name__, "a Plan", "Pass Plan(...) or Plan.from_budget(...).")
-    held_back = ""
-    if plan.first.keep == "best" and problem.validation is None:
-        problem = problem.hold_back(key)
-        held_back = ', a tenth of which is held back for keep="best"'
-    for name, training in (("first", plan.first), ("then", plan.then)):
-        if training is not None and training.batch_size > problem.n:
-            given = f"batch_size={training.batch_size} for {problem.n} rows of data{held_back}"
-            remedy = f"Set batch_size={problem.n} or less."
-            checks.reject(f"Plan({name}=)", given, "a batch no larger than the data", remedy)
-    return problem
+    if _cost(method, problem, 3) <= _cost(method, problem, 1):
+        remedy = "Pass members=, how many you want."
+        checks.reject("members", "None for a method whose later members cost nothing", "a number", remedy)
+    low, high = 1, 2
+    while _cost(method, problem, high) <= budget:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _cost(method, problem, middle) <= budget else (low, middle)
+    return low
 
 
-def _check_training(
-    argument: str, training: Training | None, remedy: str = "Pass Training(optimizer, epochs=, batch_size=)."
-) -> Training:
-    if not isinstance(training, Training):
-        checks.reject(argument, repr(training), "a Training", remedy)
-    return training
+def _whole(number: float) -> float:
+    return int(number) if float(number).is_integer() else number

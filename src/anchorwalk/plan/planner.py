@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from anchorwalk import checks
+from anchorwalk.methods.sae import SAE
 from anchorwalk.optimizers import Training
 from anchorwalk.plan.pilots import (
     CHAINS,
@@ -101,7 +102,7 @@ def plan_for(
         key: `jax.random.key(...)`; decides the pilots. The run itself may use the same one.
         problem: What to fit.
         budget: Epochs over all chains, the pilots' included.
-        walk: How the anchors walk; `GuidedWalk(step_size=0.1)` unless given, as in `sample`.
+        walk: How the anchors walk; `GuidedWalk(step_size=0.1)` unless given, as in `SAE`.
         first: Optimiser and batch size of the trainings from scratch; its epochs do not count. Unless given, `Lion`
             with a rate that trials find, and batches of 8 to 32 rows.
         then: The same for later trainings. By default as `first`.
@@ -130,7 +131,7 @@ def plan_for(
         checks.reject("problem", type(problem).__name__, "a Problem", "Pass Problem(init=, apply=, ...).")
     walk = validate_walk(DEFAULT_WALK if walk is None else walk)
     some = training_at(MIDDLE, problem.n) if first is None else first
-    Plan(1, 2, some, some if then is None else then)  # refuses what is no training, and two that do not go together
+    SAE(some, some if then is None else then, walk)  # refuses what is no training, and two that do not go together
     at = None if at is None else _check_at(problem, at)
     rates = None
     if first is None:
@@ -138,13 +139,13 @@ def plan_for(
     trainings = Trainings(problem.n, rates, first, then)
     shortest = int(FIRST_SHARE * budget / (7 * CHAINS))
     if shortest == 0 or trainings.first(shortest).steps(problem.n) < LEAST_STEPS:
-        return _without_pilots(budget, trainings)
+        return _without_pilots(budget, trainings, walk)
     pilots = run_pilots(key, problem, budget, shortest, walk, trainings, runner, at)
     spent = trainings.spent + pilots.epochs
     best = _best(pilots, budget - spent, walk)
     # As the pilots followed, with the rate that they had.
     later = trainings.then(best.short, pilots.lengths[-1]) if best.members > 1 else None
-    plan = Plan(best.chains, best.members, trainings.first(best.first), later)
+    plan = Plan(SAE(trainings.first(best.first), later, walk), best.chains, best.members)
     explanation = _explain(pilots, plan, budget, spent, at is not None, _explain_rates(rates, plan))
     return Planned(plan, pilots, rates, spent, explanation)
 
@@ -156,10 +157,10 @@ def _check_at(problem: Problem, at: Inputs) -> Inputs:
     return jax.tree.map(np.asarray, at)
 
 
-def _without_pilots(budget: int, trainings: Trainings) -> Planned:
+def _without_pilots(budget: int, trainings: Trainings, walk: Walk) -> Planned:
     left = budget - trainings.spent
     chains = min(FEWEST, left)
-    plan = Plan(chains, 1, trainings.first(left // chains))
+    plan = Plan(SAE(trainings.first(left // chains), walk=walk), chains)
     epochs = math.ceil(LEAST_STEPS / trainings.first(1).steps(trainings.rows))
     return Planned(
         plan,
@@ -209,7 +210,8 @@ def _explain_rates(rates: Rates | None, plan: Plan) -> str:
     """A line on the rate, or nothing where it was given."""
     if rates is None:
         return ""
-    chosen = f"\nLion with a rate of {plan.first.optimizer.rate:.2g} and batches of {plan.first.batch_size}"
+    first = _method(plan).first
+    chosen = f"\nLion with a rate of {first.optimizer.rate:.2g} and batches of {first.batch_size}"
     if not rates.losses:
         return f"{chosen}, untried: the budget is too small for trials of rates."
     found = ", ".join(f"{loss:.2f} with {rate:g}" for rate, loss in sorted(rates.losses.items()))
@@ -225,10 +227,10 @@ def _explain(pilots: Pilots, plan: Plan, budget: int, spent: int, given: bool, r
     return "\n".join(
         [
             f"{_epochs(budget)}: {spent:,} for trials and pilots, {plan.epochs:,} for the plan.{rates}",
-            f"First trainings get {_epochs(plan.first.epochs)}: from {shorter:,} to {_epochs(longest)} mean "
+            f"First trainings get {_epochs(_method(plan).first.epochs)}: from {shorter:,} to {_epochs(longest)} mean "
             f"predictions at training inputs still moved by {pilots.moved[-1]:.2g} and the anchored loss went from "
-            f"{before:.4g} to {after:.4g} nats a row; after {plan.first.epochs:,} they should be within "
-            f"{pilots.unfinished(plan.first.epochs):.2g} of where they go.",
+            f"{before:.4g} to {after:.4g} nats a row; after {_method(plan).first.epochs:,} they should be within "
+            f"{pilots.unfinished(_method(plan).first.epochs):.2g} of where they go.",
             _explain_later(pilots, plan),
             f"{number}, because they differ by {pilots.spread:.2g} {where}, and more of them would shorten their "
             f"trainings{fewest}.",
@@ -239,8 +241,7 @@ def _explain(pilots: Pilots, plan: Plan, budget: int, spent: int, given: bool, r
 def _explain_later(pilots: Pilots, plan: Plan) -> str:
     """Why later members, or why none."""
     if plan.members > 1:
-        assert plan.then is not None
-        short = plan.then.epochs
+        short = _later(plan).epochs
         return (
             f"After that {short} epochs follow the anchors (off by {pilots.slips[short]:.2g}, and a chain walks "
             f"through {min(1.0, pilots.reach[short]):.0%} of what chains differ by): {plan.members:,} members a chain."
@@ -259,6 +260,17 @@ def _explain_later(pilots: Pilots, plan: Plan) -> str:
         )
         why = f"trainings from scratch bring more than short ones, of which {tried}"
     return f"One member a chain: {why}."
+
+
+def _method(plan: Plan) -> SAE:
+    assert isinstance(plan.method, SAE)
+    return plan.method
+
+
+def _later(plan: Plan) -> Training:
+    then = _method(plan).then
+    assert then is not None
+    return then
 
 
 def _epochs(count: int) -> str:

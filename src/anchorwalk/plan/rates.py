@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from anchorwalk.errors import TrainingFailed
-from anchorwalk.methods.chain import Options, Recipe
+from anchorwalk.methods.base import Method
+from anchorwalk.methods.sae import SAE
 from anchorwalk.optimizers import Lion, Training
 from anchorwalk.problem import Problem
-from anchorwalk.run.programs import keep_programs
-from anchorwalk.run.runners import Sequential
+from anchorwalk.run.runners import Job, Layout, Local
 from anchorwalk.types import Key
 from anchorwalk.walks.base import Walk
 
@@ -82,11 +82,10 @@ def find_rate(key: Key, problem: Problem, budget: int, walk: Walk, least_steps: 
     length = int(SHARE * budget / TRIALS)
     if length == 0 or training_at(MIDDLE, problem.n, length).steps(problem.n) < least_steps:
         return Rates(MIDDLE, {}, length, 0)
-    keep_programs()
     best, tried = 0, dict[int, float]()  # places on the ladder of rates
     while len(tried) < TRIALS and (new := _next(best, tried)) is not None:
         training = replace(training_at(rate_at(new), problem.n, length), evaluate=False)
-        tried[new] = _last_loss(key, Recipe(problem, walk, training))
+        tried[new] = _last_loss(key, problem, SAE(training, walk=walk))
         best = min(tried, key=lambda place: tried[place])
     if math.isinf(tried[best]):
         raise TrainingFailed(
@@ -117,11 +116,13 @@ def _lowest(below: float, best: float, above: float) -> float:
     return (left - right) / (2 * (left + right))
 
 
-def _last_loss(key: Key, recipe: Recipe) -> float:
+def _last_loss(key: Key, problem: Problem, method: Method) -> float:
     """The loss over the last epoch of a chain's first training, begun once: what diverged is not begun anew."""
-    chain = np.zeros(1, np.uint32)
-    _, member = Sequential().start(key, recipe, Options(shared_order=False, perturb_targets=False), chain, chain)
-    loss = float(np.asarray(member.losses)[0, -1])
+    layout, chain = Layout(1, wide=True), np.zeros(1, np.uint32)
+    (call,) = method.calls(problem, 1)
+    with Local().open(method, problem, layout, 1) as session:
+        draws = session.submit(Job(call, 0, key, chain, chain, None)).result().draws
+    loss = float(np.asarray(draws.trace)[0, 0, -1])
     return loss if math.isfinite(loss) else math.inf
 
 

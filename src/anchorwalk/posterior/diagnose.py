@@ -11,7 +11,6 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from anchorwalk.errors import Status
 from anchorwalk.likelihoods import Likelihood, NormalLikelihood
 from anchorwalk.methods.base import MemberInfo
 from anchorwalk.posterior.metrics import convergence
@@ -151,8 +150,8 @@ def rectangle(infos: Sequence[MemberInfo]) -> Rectangle:
     """
     by_chain: dict[int, list[MemberInfo]] = defaultdict(list)
     for info in infos:
-        if info.status == Status.OK:
-            by_chain[int(info.chain)].append(info)  # type: ignore[arg-type]
+        if info.good:
+            by_chain[info.chain].append(info)
     longest = max(map(len, by_chain.values()), default=0)
     long = [chain for _, chain in sorted(by_chain.items()) if 2 * len(chain) >= longest]
     common = min(map(len, long), default=0)
@@ -267,9 +266,9 @@ def _left_over(infos: Sequence[MemberInfo]) -> dict[str, float]:
     well. The noise of the difference is at most that of two independent members for each chain.
     """
     rows = [
-        (info.index, info.chain, float(info.loss_end), float(info.gradient_norm_end))  # type: ignore[arg-type]
+        (info.index, info.chain, info.value("loss_end"), info.value("gradient_norm_end"))
         for info in infos
-        if info.status == Status.OK and math.isfinite(float(info.loss_end))  # type: ignore[arg-type]
+        if info.good and math.isfinite(info.value("loss_end"))
     ]
     first = np.array([row[2:] for row in rows if row[0] == 0]).reshape(-1, 2)
     later = np.array([row[2:] for row in rows if row[0] != 0]).reshape(-1, 2)

@@ -1,6 +1,5 @@
 """A stored run, opened again: without its training data, on any machine."""
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 from os import PathLike
@@ -17,10 +16,8 @@ from anchorwalk.posterior.posterior import Posterior
 from anchorwalk.run.store import DiskStore, fingerprint, serialise
 from anchorwalk.run.store.manifest import read
 from anchorwalk.run.store.tensors import MOST_AXES
+from anchorwalk.serial import DTYPES
 from anchorwalk.types import Apply, Init, Params
-
-INPUTS = re.compile("bool|u?int(8|16|32|64)|float(16|32|64)|bfloat16")
-"""Types of inputs that are made from a manifest."""
 
 
 def load(
@@ -40,7 +37,8 @@ def load(
         apply: The network that the run was made with.
         init: For parameters in other trees than dictionaries, lists and tuples: the network's `init`, which
             gives back their structure (it is only traced).
-        likelihood: For a likelihood that is not one of this package.
+        likelihood: For a likelihood that is not one of this package. Where it offers `to_json`, what that gives is
+            compared with what the run stored.
         verify: Whether to read all files and compare their checksums now. Without it sizes and headers are compared,
             and a checksum when a file is read for the first time.
 
@@ -55,7 +53,7 @@ def load(
         >>> import anchorwalk as aw, jax, jax.numpy as jnp, tempfile
         >>> x, init, apply = jnp.linspace(-1.0, 1.0, 32), lambda key: jnp.zeros(()), lambda w, x: w * x
         >>> problem = aw.Problem(init, apply, aw.Normal(scale=0.5), aw.Prior(scale=1.0), data=(x, 2 * x))
-        >>> plan = aw.Plan(chains=2, members=1, first=aw.Training(aw.SGD(0.5), epochs=50, batch_size=32))
+        >>> plan = aw.Plan(aw.AE(aw.Training(aw.SGD(0.5), epochs=50, batch_size=32)), chains=2)
         >>> folder = tempfile.mkdtemp()
         >>> _ = aw.sample(jax.random.key(0), problem, plan, store=folder, callbacks=[])
         >>> aw.load(folder, apply)
@@ -73,7 +71,8 @@ def load(
         like = _params(manifest.about, init)
         likelihood = _likelihood(manifest.about, likelihood)
         plan, derived = manifest.about["plan"], manifest.about.get("derived")
-        planned = {int(chain): int(plan["members"]) for chain in plan["selected"]}
+        members = int(plan["members"])
+        planned = {int(chain): members for chain in plan["selected"]}
         whole = derived is None or bool(derived["complete"])
         x = _inputs(manifest.about.get("inputs"))
         versions = [stretch.get("version of jax") for stretch in manifest.environments]
@@ -82,7 +81,7 @@ def load(
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         raise StoreDamaged(f"{path / 'run.json'} lacks or garbles what a run needs ({error!r})") from None
     store = DiskStore(path)
-    store.open(like, manifest, verify)
+    manifest = store.open(like, manifest, verify).manifest
     if store.damaged:
         details = "; ".join(f"{name}: {reason}" for name, reason in store.damaged.items())
         lost = sum(part.count * len(part.chains) for part in manifest.members if part.file in store.damaged)
@@ -90,10 +89,11 @@ def load(
     if x is not None:
         _check_network(apply, like, x, manifest.header.get("network", "") if versions[-1:] == [jax.__version__] else "")
     if derived is None:  # members, not places: some may have been pruned
-        there = Counter(int(info.chain) for info in store.infos())  # type: ignore[arg-type]
-        whole = all(there[chain] >= count for chain, count in planned.items())
+        there = Counter(info.chain for info in store.infos())
+        whole = all(there[chain] >= count for chain, count in planned.items() if chain not in manifest.failed)
     complete = whole and not store.damaged
-    return Posterior(store, apply, likelihood, tuple(store.infos()), manifest.header, complete)
+    infos = tuple(info for info in store.infos() if info.index < members)  # a last call may make more than these
+    return Posterior(store, apply, likelihood, infos, manifest.header, complete, manifest.failed)
 
 
 def _params(about: Mapping[str, Any], init: Init | None) -> Params:
@@ -122,15 +122,20 @@ def _described(leaves: list[dict[str, Any]]) -> str:
 
 
 def _likelihood(about: Mapping[str, Any], given: Likelihood | None) -> Likelihood:
-    stored = serialise.likelihood_from_json(about["likelihood"])
-    name = about["likelihood"]["name"]
+    told = about["likelihood"]
+    stored = serialise.likelihood_from_json(told)
+    name = told["name"]
     if given is None:
         if stored is None:
             checks.reject("load(likelihood=)", None, f"the run's own likelihood, {name}", "Pass likelihood=.")
         return stored
     checks.instance("load(likelihood=)", given, Likelihood, "the likelihood of the run")
-    if type(given).__name__ != name or (stored is not None and given != stored):
-        checks.reject("load(likelihood=)", repr(given), f"the run's own, {stored or name}", "Leave it out.")
+    checks.pytree("load(likelihood=)", given, "a likelihood")
+    found = serialise.likelihood_to_json(given)
+    if any(found.get(key) != value for key, value in told.items()):
+        own = f"the run's own, {stored or told.get('own', name)}"
+        remedy = "Pass the one that the run was made with." if stored is None else "Leave it out."
+        checks.reject("load(likelihood=)", found.get("own", repr(given)), own, remedy)
     return given
 
 
@@ -140,7 +145,7 @@ def _inputs(encoded: Any) -> Any:
         return None
     rows = []
     for leaf in encoded["leaves"]:
-        if not INPUTS.fullmatch(leaf["dtype"]) or len(leaf["shape"]) > MOST_AXES:
+        if not DTYPES.fullmatch(leaf["dtype"]) or len(leaf["shape"]) > MOST_AXES:
             raise ValueError(f"inputs of type {leaf['dtype']!r}")
         rows.append(_array((1, *leaf["shape"]), jnp.dtype(leaf["dtype"])))
     return serialise.tree_from_json(encoded["tree"], rows)

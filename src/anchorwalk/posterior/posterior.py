@@ -1,36 +1,38 @@
 """What a run leaves: approximate samples of the posterior p(θ | D)."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from anchorwalk import checks
+from anchorwalk import checks, tree
 from anchorwalk.errors import Status
 from anchorwalk.likelihoods import Likelihood
-from anchorwalk.methods.base import Member, MemberInfo
+from anchorwalk.methods.base import Draws, Member, MemberInfo
 from anchorwalk.posterior.diagnose import Diagnosis, examine, rectangle
 from anchorwalk.posterior.passes import Passes
 from anchorwalk.posterior.prediction import Prediction
 from anchorwalk.problem import check_apply, check_inputs
-from anchorwalk.run.store import Store
-from anchorwalk.types import Apply, Inputs
+from anchorwalk.run.store import MemoryStore, Round, Store
+from anchorwalk.types import Apply, Inputs, Params
 
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """Members in the order (chain, member); made by `sample` and its short forms.
+    """Members in the order (chain, member); made by `sample`, `load` and `Posterior.from_members`.
 
     Iteration, `len` and prediction leave diverged members out; `infos` and `posterior[chain, index]` show
     them. Leaving them out is a selection: an anchor whose training diverges is not represented.
 
     Attributes:
         infos: What is known of every member, diverged ones included.
-        settings: The run's arguments as text, the chosen runner among them.
+        settings: What the run was made with, as text: what must be equal for it to resume.
         complete: Whether the plan was done, or the run was ended before.
+        failed: Chains that had no good first draw and are not represented at all.
     """
 
     _store: Store
@@ -39,15 +41,52 @@ class Posterior:
     infos: tuple[MemberInfo, ...]
     settings: Mapping[str, str]
     complete: bool
+    failed: tuple[int, ...] = ()
+
+    @classmethod
+    def from_members(
+        cls, *, apply: Apply, likelihood: Likelihood, members: Sequence[Params] | Sequence[Sequence[Params]]
+    ) -> "Posterior":
+        """A posterior of draws from anywhere: another sampler, another library, a file.
+
+        Args:
+            apply: The network, as in `Problem`.
+            likelihood: From outputs to predictions, as in `Problem`.
+            members: Parameters of each draw; or, for several chains, a list of draws for each chain. A list is one of
+                chains where all of its entries are lists or tuples, and what is in them all has one tree, the same
+                shapes and the same dtypes. Draws that are such lists themselves are passed as chains.
+
+        Raises:
+            InvalidInput: No members, members without numbers, or members of different trees, shapes or dtypes.
+
+        Example:
+            >>> import anchorwalk as aw, jax.numpy as jnp
+            >>> draws = [{"w": jnp.asarray(1.0)}, {"w": jnp.asarray(3.0)}]
+            >>> posterior = aw.Posterior.from_members(
+            ...     apply=lambda params, x: params["w"] * x, likelihood=aw.Normal(scale=0.5), members=draws)
+            >>> posterior.predict(jnp.ones(1)).mean
+            array([2.])
+        """
+        checks.instance("from_members(likelihood=)", likelihood, Likelihood, "Normal(scale=...) or another likelihood")
+        if not callable(apply):
+            checks.reject("from_members(apply=)", repr(apply), "the network's function", "Pass apply(params, x).")
+        store = MemoryStore()
+        for round_ in _rounds(_chains(members)):
+            store.commit(round_)
+        return cls(store, apply, likelihood, tuple(store.infos()), {}, True)
 
     @property
     def likelihood(self) -> Likelihood:
         """The likelihood of the run: from outputs to predictions."""
         return self._likelihood
 
-    @property
+    @cached_property
     def _good(self) -> list[MemberInfo]:
-        return [info for info in self.infos if info.status == Status.OK]
+        return [info for info in self.infos if info.good]
+
+    @cached_property
+    def _places(self) -> dict[tuple[int, int], MemberInfo]:
+        return {(info.chain, info.index): info for info in self.infos}
 
     @property
     def diverged(self) -> int:
@@ -65,22 +104,28 @@ class Posterior:
         """The member at (chain, index), both from 0, whatever its status."""
         if not (isinstance(place, tuple) and len(place) == 2):
             checks.reject("posterior[...]", repr(place), "posterior[chain, index]", "Pass a chain and an index.")
-        chain, index = place
-        for info in self.infos:
-            if (info.chain, info.index) == (chain, index):
-                return self._member(info)
-        chains = {info.chain for info in self.infos}
-        raise IndexError(
-            f"no member {index} in chain {chain} (both from 0) among {len(self.infos)} members of {len(chains)} chains"
-        )
+        if place not in self._places:
+            chains = {info.chain for info in self.infos}
+            chain, index = place
+            raise IndexError(
+                f"no member {index} in chain {chain} (both from 0) among {len(self.infos)} members of {len(chains)} "
+                "chains"
+            )
+        return self._member(self._places[place])
 
     def __repr__(self) -> str:
         left_out = f", {self.diverged} diverged" if self.diverged else ""
+        left_out += f", {len(self.failed)} chains failed" if self.failed else ""
         chains = len({info.chain for info in self.infos})
         return f"Posterior({len(self)} members in {chains} chains{left_out}{'' if self.complete else ', not complete'})"
 
     def _member(self, info: MemberInfo) -> Member:
-        return self._store.member(int(info.chain), int(info.index))  # type: ignore[arg-type]
+        return self._store.member(info.chain, info.index)
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """What the run says of itself, as JSON: plan, method, prior, likelihood, rows; empty where it is not known."""
+        return self._store.about()
 
     def thin(self, every: int) -> "Posterior":
         """Every `every`-th member of each chain, the first included; members keep their numbers.
@@ -89,8 +134,7 @@ class Posterior:
             every: A whole number of at least 1.
         """
         every = checks.count("thin(every=)", every)
-        kept = tuple(info for info in self.infos if info.index % every == 0)  # type: ignore[operator]
-        return Posterior(self._store, self._apply, self._likelihood, kept, self.settings, self.complete)
+        return replace(self, infos=tuple(info for info in self.infos if info.index % every == 0))
 
     def select(self, chains: Collection[int]) -> "Posterior":
         """The members of some chains; they keep their numbers.
@@ -98,8 +142,8 @@ class Posterior:
         Args:
             chains: Numbers of chains, from 0.
         """
-        kept = tuple(info for info in self.infos if info.chain in chains)
-        return Posterior(self._store, self._apply, self._likelihood, kept, self.settings, self.complete)
+        failed = tuple(chain for chain in self.failed if chain in chains)
+        return replace(self, infos=tuple(info for info in self.infos if info.chain in chains), failed=failed)
 
     def predict(self, x: Inputs, batch_size: int | None = None) -> Prediction:
         """The predictive distribution on new rows, averaged over members.
@@ -137,7 +181,7 @@ class Posterior:
             >>> x = jnp.linspace(-1.0, 1.0, 32)
             >>> problem = aw.Problem(lambda key: jnp.zeros(()), lambda w, x: w * x, aw.Normal(scale=0.5),
             ...                      aw.Prior(scale=1.0), data=(x, 2 * x))
-            >>> plan = aw.Plan(chains=4, members=1, first=aw.Training(aw.SGD(0.5), epochs=50, batch_size=32))
+            >>> plan = aw.Plan(aw.AE(aw.Training(aw.SGD(0.5), epochs=50, batch_size=32)), chains=4)
             >>> posterior = aw.sample(jax.random.key(0), problem, plan, callbacks=[])
             >>> print(posterior.diagnose(x).advice)
             ('train more chains: these are nearly independent, but few',)
@@ -170,3 +214,46 @@ class Posterior:
             return self._member(infos[i]).params
 
         return Passes(params, len(infos), self._apply, x, rows, size)
+
+
+def _chains(members: Any) -> list[list[Params]]:
+    """Draws as a list for each chain.
+
+    Raises:
+        InvalidInput: No members, or members that differ in tree, shapes or dtypes.
+    """
+    given = list(members) if isinstance(members, list | tuple) else []
+    if not given:
+        checks.reject("from_members(members=)", repr(members), "a list of parameters", "Pass at least one draw.")
+    chains = [given]
+    nested = all(type(chain) in (list, tuple) and chain for chain in given)
+    if nested and len({_kind(draw) for chain in given for draw in chain}) == 1:
+        chains = [list(chain) for chain in given]
+    kinds = {_kind(draw): None for chain in chains for draw in chain}  # in their order
+    if len(kinds) > 1:
+        some = " and ".join(f"{structure}: {shapes}" for structure, shapes in list(kinds)[:2])
+        remedy = "Pass draws of one network."
+        checks.reject("from_members(members=)", f"draws of {some}", "one tree, with the same shapes and dtypes", remedy)
+    if not jax.tree.leaves(chains):
+        checks.reject("from_members(members=)", "draws without arrays", "parameters", "Pass those of the network.")
+    return chains
+
+
+def _kind(params: Params) -> Any:
+    arrays = [np.asarray(leaf) for leaf in jax.tree.leaves(params)]
+    for array in arrays:
+        checks.real("from_members(members=)", array)
+    return str(jax.tree.structure(params)), tuple(f"{array.dtype}{array.shape}" for array in arrays)
+
+
+def _rounds(chains: list[list[Params]]) -> Iterator[Round]:
+    """Each chain's draws as one finished call."""
+    for chain, draws in enumerate(chains):
+        params = jax.tree.map(lambda leaf: leaf[None], tree.stack([jax.tree.map(np.asarray, draw) for draw in draws]))
+        lead = (1, len(draws))
+        finite = np.ones(lead, bool)
+        for leaf in jax.tree.leaves(params):
+            finite &= np.isfinite(leaf.astype(np.float64)).reshape(*lead, -1).all(axis=-1)
+        found = Draws(params, np.zeros((*lead, 0)), finite, {})
+        status = np.where(finite, int(Status.OK), int(Status.DIVERGED))
+        yield Round((chain,), 0, "given", 0, 0, found, status, 0.0, ())

@@ -1,52 +1,58 @@
-"""What callbacks get after each round, and the progress bar as the first of them."""
+"""What callbacks get after each call, and the progress bar as the first of them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from anchorwalk.methods.base import Member
+from anchorwalk.methods.base import Call, Member
 from anchorwalk.plan.plan import Plan
 
 
 class RoundInfo(NamedTuple):
-    """One finished round.
+    """One finished call of a block of chains.
 
     Attributes:
-        plan: The run's plan, with the chains that are run here alone.
-        chains: The chains that were trained.
-        index: The place of the new members in their chains.
-        members: The new members, one for each of `chains`.
+        plan: The run's plan, with only the chains that this run has.
+        call: Which call; see `Call`.
+        number: Of the call in its chains.
+        chains: The chains that it was for, without those that are begun anew.
+        members: The new members, chain by chain; their arrays cannot be changed.
         members_done: Members of the run so far.
-        epochs_done: Epochs of the run so far.
+        passes_done: Passes over the data so far.
         seconds: Wall time of this call of `sample` so far.
-        last: Whether this was the last round of the plan, or Ctrl-C was pressed during it.
+        last: Whether this was the last call of the plan, or the last one after Ctrl-C.
     """
 
     plan: Plan
+    call: Call
+    number: int
     chains: tuple[int, ...]
-    index: int  # type: ignore[assignment]  # it hides tuple.index, which nobody calls here
     members: Sequence[Member]
     members_done: int
-    epochs_done: int
+    passes_done: float
     seconds: float
     last: bool
 
+    def __repr__(self) -> str:
+        what = f"call {self.number} ({self.call.kind}) of chains {list(self.chains)}"
+        return f"RoundInfo({what}, {self.members_done}/{self.plan.total} members, {self.seconds:.1f} s)"
+
 
 Callback = Callable[[RoundInfo], Any]
-"""Called after each round, once its members are safe."""
+"""Called after each call, once its members are safe."""
 
 
 @runtime_checkable
 class RunCallback(Protocol):
     """A callback that also wants to know when a run starts and ends."""
 
-    def start(self, plan: Plan, epochs_done: int) -> None:
-        """Called before the first round."""
+    def start(self, plan: Plan, passes_done: float) -> None:
+        """Called before the first call."""
         ...
 
     def __call__(self, round_info: RoundInfo) -> Any:
-        """Called after each round."""
+        """Called after each call."""
         ...
 
     def end(self) -> None:
@@ -55,7 +61,7 @@ class RunCallback(Protocol):
 
 
 class Progress:
-    """A progress bar over epochs, with the time left and the newest loss; silent where there is no terminal.
+    """A progress bar over passes, with the time left and the newest loss; silent where there is no terminal.
 
     Args:
         description: What stands before the bar.
@@ -71,13 +77,13 @@ class Progress:
         self._disable = disable
         self._bar: Any = None
 
-    def start(self, plan: Plan, epochs_done: int) -> None:
+    def start(self, plan: Plan, passes_done: float) -> None:
         """Show the bar."""
         from tqdm.auto import tqdm
 
         self._bar = tqdm(
-            total=plan.epochs,
-            initial=epochs_done,
+            total=round(plan.epochs),
+            initial=round(passes_done),
             unit="epoch",
             desc=self._description,
             disable=self._disable,
@@ -85,11 +91,10 @@ class Progress:
 
     def __call__(self, round_info: RoundInfo) -> None:
         """Move the bar."""
-        loss = float(np.mean([member.losses[-1] for member in round_info.members]))
-        self._bar.set_postfix_str(
-            f"{round_info.members_done}/{round_info.plan.total} members, loss {loss:.4g}", refresh=False
-        )
-        self._bar.update(round_info.epochs_done - self._bar.n)
+        ends = [member.trace[-1] for member in round_info.members if len(member.trace)]
+        loss = f", loss {float(np.mean(ends)):.4g}" if ends else ""
+        self._bar.set_postfix_str(f"{round_info.members_done}/{round_info.plan.total} members{loss}", refresh=False)
+        self._bar.update(round(round_info.passes_done) - self._bar.n)
 
     def end(self) -> None:
         """Leave the bar as it stands."""

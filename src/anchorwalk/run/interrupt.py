@@ -1,4 +1,4 @@
-"""Ctrl-C as a wish, not an accident: the run ends after the round."""
+"""Graceful Ctrl-C: finish the calls under way, then stop."""
 
 import signal
 import threading
@@ -9,7 +9,8 @@ from typing import Any
 class Interrupt:
     """While active, the first Ctrl-C is remembered; a second one interrupts at once.
 
-    Signals reach the main thread alone; elsewhere this does nothing.
+    Signals reach the main thread alone; elsewhere this does nothing. Where the process ignores Ctrl-C, or another
+    program than Python handles it, that stays so.
     """
 
     def __init__(self) -> None:
@@ -18,7 +19,8 @@ class Interrupt:
         self._active = False
 
     def __enter__(self) -> "Interrupt":
-        self._active = threading.current_thread() is threading.main_thread()
+        in_main = threading.current_thread() is threading.main_thread()
+        self._active = in_main and signal.getsignal(signal.SIGINT) not in (signal.SIG_IGN, None)
         if self._active:
             self._previous = signal.signal(signal.SIGINT, self._handle)
         return self

@@ -1,43 +1,35 @@
 """Keys of a run: all randomness comes from its root key.
 
-Chain key = fold_in(root, chain), member key = fold_in(chain key, index), split into named keys once.
+Chain key = fold_in(root, chain), key of a call = fold_in(chain key, number of the call). What belongs to no chain, or
+to no call, is folded in under a number that no chain and no call has.
 """
 
 import enum
-from typing import NamedTuple
 
 import jax
 
+from anchorwalk.methods.base import Keys
 from anchorwalk.types import Array, Key
 
 
 class Stream(enum.IntEnum):
-    """What is folded into the root key for randomness that belongs to no chain; no chain has these numbers."""
+    """Numbers that no chain and no call has."""
 
-    ORDER = 2**32 - 1
-    """An order of rows that all chains share."""
-    HOLD_BACK = 2**32 - 2
-    """The choice of validation rows."""
+    SHARED = 2**32 - 1
+    """Of the root key: what all chains share, such as one order of rows."""
+    PREPARE = 2**32 - 2
+    """Of the root key: `Method.prepare`, such as the choice of validation rows."""
     PILOT = 2**32 - 3
-    """The planner's pilots."""
+    """Of the root key: the planner's pilots."""
     PROBE = 2**32 - 4
-    """The choice of inputs at which pilots are compared."""
+    """Of the root key: the choice of inputs at which pilots are compared."""
     TRIAL = 2**32 - 5
-    """The planner's trials of rates."""
+    """Of the root key: the planner's trials of rates."""
+    START = 2**32 - 6
+    """Of a chain's key, in the place of a call's number: `Method.start`."""
 
 
-class MemberKeys(NamedTuple):
-    """The keys of one member, each used once."""
-
-    init: Key
-    walk: Key
-    noise: Key
-    order: Key
-
-
-def member_keys(root: Key, chain: Array, index: Array, shared_order: bool) -> MemberKeys:
-    """The keys of member `index` of `chain`; with `shared_order` no chain enters the key of the order."""
-    own = MemberKeys(*jax.random.split(jax.random.fold_in(jax.random.fold_in(root, chain), index), 4))
-    if shared_order:
-        return own._replace(order=jax.random.fold_in(jax.random.fold_in(root, Stream.ORDER), index))
-    return own
+def keys_of(root: Key, chain: Array | int, number: Array | int) -> Keys:
+    """The keys of a call of a chain; `Stream.START` is the number of its start."""
+    own = jax.random.fold_in(jax.random.fold_in(root, chain), number)
+    return Keys(own, jax.random.fold_in(jax.random.fold_in(root, Stream.SHARED), number))

@@ -1,42 +1,121 @@
-"""Compiled programs: kept on disk for the next process, and forgotten before they are too many for this one."""
+"""Compiled programs: kept for the runs of this process, and on disk for the next one where the user wants that."""
 
 import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import jax
+import numpy as np
 from jax.experimental.compilation_cache import compilation_cache
 
 VARIABLE = "ANCHORWALK_CACHE"
 """A folder for compiled programs, or "off"."""
 MAPS, MOST_MAPS = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
 """Where Linux tells a process's mappings of memory, one a line, and how many it may have."""
+KEPT = 64
+"""Programs that are kept; more than these are forgotten, the longest unused first."""
+ONE_CORE: dict[str, str | bool] = {"xla_cpu_multi_thread_eigen": False}
+"""How XLA is asked for programs that use one core each."""
+
+_programs: OrderedDict[Any, Any] = OrderedDict()
+_lock = threading.Lock()
+_compiled = 0
 
 
-def keep_programs() -> None:
-    """Let JAX keep compiled programs in a folder, unless it has one already or the user wants none."""
+def cache_programs(folder: str | os.PathLike[str] | None = None) -> Path | None:
+    """Let JAX keep compiled programs in a folder, so that the next process need not compile them again.
+
+    This changes JAX's settings for the whole process, and nothing else in this library does. A folder that JAX has
+    already is left as it is.
+
+    Args:
+        folder: Where; None for that of the environment variable ANCHORWALK_CACHE, or else a folder in the user's cache.
+            The variable's value "off" switches this function off.
+
+    Returns:
+        The folder; None where nothing is kept.
+
+    Example:
+        >>> import anchorwalk as aw
+        >>> aw.cache_programs()  # doctest: +SKIP
+    """
     place = os.environ.get(VARIABLE, "")
-    if place == "off" or getattr(jax.config, "jax_compilation_cache_dir", None) is not None:
-        return
+    known = getattr(jax.config, "jax_compilation_cache_dir", None)
+    if place == "off" or known is not None:
+        return None if known is None else Path(known)
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = Path(place) if place else home / "anchorwalk" / "programs"
+    path = Path(folder or place or home / "anchorwalk" / "programs")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        path.mkdir(parents=True, exist_ok=True)
     except OSError:  # nowhere to write: programs are compiled anew each time
-        return
-    jax.config.update("jax_compilation_cache_dir", str(folder))  # type: ignore[no-untyped-call]
+        return None
+    jax.config.update("jax_compilation_cache_dir", str(path))  # type: ignore[no-untyped-call]
     compilation_cache.reset_cache()  # JAX looks for a folder once, and may have looked
+    return path
 
 
-def make_room() -> None:
-    """Forget compiled programs where they have taken half of the memory mappings that Linux grants a process.
+def compiled(function: Callable[..., Any], form: Any, wide: bool, *arguments: Any) -> Any:
+    """The program of a function for arguments of these shapes, compiled once however many threads ask for it.
 
-    XLA maps a few hundred pieces for each program, and the process crashes at the limit: after some fifty fits of
-    different shapes. What is still needed is compiled again, or read from disk.
+    Args:
+        function: Takes `form`, which is static, and the arguments.
+        form: What decides the form of the program beside the shapes.
+        wide: Whether the program may use several cores.
+        arguments: Shapes and dtypes count, values do not.
+    """
+    leaves, structure = jax.tree.flatten(arguments)
+    kinds = tuple((aval.shape, aval.dtype, aval.weak_type) for aval in map(jax.typeof, leaves))
+    settings = (wide, wide_floats(), matmul_precision(), jax.default_backend())
+    key = (function, form, structure, kinds, settings)
+    global _compiled
+    with _lock:
+        if key not in _programs:
+            _make_room()
+            # JAX keeps a program as long as its function lives: one for each, so that what is forgotten is gone.
+            lowered = jax.jit(partial(function, form)).lower(*arguments)
+            options = ONE_CORE if not wide and jax.default_backend() == "cpu" else None
+            _programs[key] = lowered.compile(compiler_options=options)
+            _compiled += 1
+            if len(_programs) > KEPT:
+                _programs.popitem(last=False)
+        _programs.move_to_end(key)
+        return _programs[key]
+
+
+def wide_floats(*trees: Any) -> bool:
+    """Whether float64 is switched on for this thread, or these trees need it because they hold some."""
+    leaves = [leaf for leaf in jax.tree.leaves(trees) if hasattr(leaf, "dtype")]
+    return bool(getattr(jax.config, "jax_enable_x64", False)) or any(leaf.dtype == np.float64 for leaf in leaves)
+
+
+def matmul_precision() -> str:
+    """JAX's precision of matrix products, as it is set for this thread."""
+    return str(getattr(jax.config, "jax_default_matmul_precision", None))
+
+
+def count() -> int:
+    """Programs that are kept now."""
+    return len(_programs)
+
+
+def compilations() -> int:
+    """Programs that this process has compiled so far."""
+    return _compiled
+
+
+def _make_room() -> None:
+    """Forget our programs where all of this process's have taken half of the memory mappings that Linux grants it.
+
+    XLA maps a few hundred pieces for each program, and the process crashes at the limit.
     """
     try:
         with MAPS.open("rb") as lines:
             used = sum(1 for _ in lines)
         if used > int(MOST_MAPS.read_text()) // 2:
-            jax.clear_caches()  # type: ignore[no-untyped-call]
+            _programs.clear()
     except OSError:  # not Linux
         return

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from anchorwalk import checks, tree
+from anchorwalk.serial import Settings
 from anchorwalk.types import Array, Key, Params
 from anchorwalk.walks import _each
 from anchorwalk.walks.base import WalkInfo, WalkState
@@ -14,7 +15,7 @@ from anchorwalk.walks.base import WalkInfo, WalkState
 
 @tree.node()
 @dataclass(frozen=True)
-class Autoregressive:
+class Autoregressive(Settings):
     """x' = sqrt(1 - step_size^2) x + step_size z for each parameter.
 
     Args:

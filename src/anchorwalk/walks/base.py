@@ -73,9 +73,7 @@ def validate_walk(walk: Walk) -> Walk:
     checks.instance(
         "walk", walk, Walk, "GuidedWalk(step_size=0.1), or your own with init(key, like) and step(key, state)"
     )
-    if jax.tree_util.all_leaves([walk]):
-        remedy = "Register its class, for example with jax.tree_util.register_dataclass."
-        checks.reject("walk", f"a {type(walk).__name__} that is no pytree", "a walk whose numbers are leaves", remedy)
+    checks.pytree("walk", walk, "a walk")
     key, like = jax.random.key(0), {"a": jnp.zeros(2), "b": jnp.zeros((1, 3))}
     state = jax.eval_shape(walk.init, key, like)
     if not isinstance(state, WalkState):

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from anchorwalk import checks, tree
+from anchorwalk.serial import Settings
 from anchorwalk.types import Array, Key, Params
 from anchorwalk.walks import _each
 from anchorwalk.walks.base import WalkInfo, WalkState
@@ -13,7 +14,7 @@ from anchorwalk.walks.base import WalkInfo, WalkState
 
 @tree.node()
 @dataclass(frozen=True)
-class GuidedWalk:
+class GuidedWalk(Settings):
     """Guided-walk Metropolis-Hastings, one chain and one direction d for each parameter.
 
     Since the prior is normal, no rejection can occur before the mode is passed, so that small steps

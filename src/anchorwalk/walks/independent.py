@@ -5,13 +5,14 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 
 from anchorwalk import tree
+from anchorwalk.serial import Settings
 from anchorwalk.types import Key, Params
 from anchorwalk.walks.base import WalkInfo, WalkState
 
 
 @tree.node()
 @dataclass(frozen=True)
-class Independent:
+class Independent(Settings):
     """No walk at all: the next anchor knows nothing of the last.
 
     Example:

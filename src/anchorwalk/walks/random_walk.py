@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from anchorwalk import checks, tree
+from anchorwalk.serial import Settings
 from anchorwalk.types import Array, Key, Params
 from anchorwalk.walks import _each
 from anchorwalk.walks.base import WalkInfo, WalkState
@@ -13,7 +14,7 @@ from anchorwalk.walks.base import WalkInfo, WalkState
 
 @tree.node()
 @dataclass(frozen=True)
-class RandomWalk:
+class RandomWalk(Settings):
     """Propose y = x + step_size * z for each parameter; accept with probability min(p(y) / p(x), 1).
 
     Args:

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from anchorwalk import checks, tree
+from anchorwalk.serial import Settings
 from anchorwalk.types import Array, Key, Params
 from anchorwalk.walks import _each
 from anchorwalk.walks.base import WalkInfo, WalkState
@@ -13,7 +14,7 @@ from anchorwalk.walks.base import WalkInfo, WalkState
 
 @tree.node()
 @dataclass(frozen=True)
-class Rotation:
+class Rotation(Settings):
     """Turn each (position, momentum) by `step_size` radians; now and then draw a new momentum.
 
     Without new momenta a parameter goes round on one circle for ever: its mean is explored at once,

@@ -1,5 +1,6 @@
 """What the report computes itself: coverage from one pass, error bars, words that follow from the numbers."""
 
+import json
 import math
 
 import jax.numpy as jnp
@@ -121,30 +122,50 @@ WALKS = [
 ]
 
 
+TRAINING = aw.Training(aw.Adam(1e-3), epochs=1, batch_size=1)
+
+
 @pytest.mark.parametrize("walk", WALKS, ids=repr)
-def test_walks_are_read_from_their_text(walk):
-    assert run.parse_walk(repr(walk)) == walk
+def test_walks_are_read_from_what_the_method_says(walk):
+    told = json.loads(json.dumps(aw.SAE(TRAINING, walk=walk).to_json()))
+    assert run._walk(told) == walk
 
 
 @pytest.mark.parametrize(
-    "text",
+    "walk",
     [
+        None,
         "",
-        "AtMean()",
-        "GuidedWalk",
-        "GuidedWalk(step_size=-1.0)",
-        "GuidedWalk(step_size=nan)",
-        "GuidedWalk(size=0.1)",
-        "GuidedWalk(0.1)",
-        "GuidedWalk(step_size=__import__('os').getpid())",
-        "GuidedWalk(step_size=9**9**9)",
-        "Posterior(step_size=0.1)",
-        "Mine(step_size=0.1)",
-        "GuidedWalk(step_size=Array([0.1, 0.2], dtype=float32))",
+        "GuidedWalk(step_size=0.1)",
+        [],
+        {},
+        {"name": "AtMean", "settings": {}},
+        {"name": "GuidedWalk"},
+        {"name": "GuidedWalk", "settings": {}},
+        {"name": "GuidedWalk", "settings": {"step_size": -1.0}},
+        {"name": "GuidedWalk", "settings": {"step_size": math.nan}},
+        {"name": "GuidedWalk", "settings": {"size": 0.1}},
+        {"name": "GuidedWalk", "settings": [0.1]},
+        {"name": "GuidedWalk", "settings": {"step_size": "__import__('os').getpid()"}},
+        {"name": "GuidedWalk", "settings": {"step_size": 10**400}},
+        {"name": "Posterior", "settings": {"step_size": 0.1}},
+        {"name": "Normal", "settings": {"scale": 0.1}},
+        {"name": "Mine", "settings": {"step_size": 0.1}},
+        {"name": ["GuidedWalk"], "settings": {"step_size": 0.1}},
+        {"name": "GuidedWalk", "settings": {"step_size": {"array": [0.1, 0.2], "dtype": "float32"}}},
+        {"name": "GuidedWalk", "settings": {"step_size": {"array": [0.1, "x"], "dtype": "float32"}}},
+        {"name": "GuidedWalk", "settings": {"step_size": {"array": [0.1], "dtype": "object"}}},
     ],
+    ids=str,
 )
-def test_other_texts_are_no_walks(text):
-    assert run.parse_walk(text) is None
+def test_other_things_are_no_walks(walk):
+    assert run._walk({"name": "SAE", "settings": {"walk": walk}}) is None
+
+
+@pytest.mark.parametrize("method", [{}, {"name": "SAE"}, {"settings": None}, {"settings": {}}, {"settings": []}])
+def test_methods_without_walks_have_none(method):
+    assert run._walk(method) is None
+    assert run._other_walk(method) == ""
 
 
 def test_sentences_on_the_loss_along_chains():

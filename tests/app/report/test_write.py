@@ -17,10 +17,14 @@ from anchorwalk.app import report
 from anchorwalk.app.report import style, training
 from anchorwalk.app.report.run import read
 from anchorwalk.errors import InvalidInput, OtherNetworkWarning
-from helpers import made_up_run, posterior_of, small_apply, small_init
+from anchorwalk.methods.base import Draws
+from anchorwalk.run.store import Like, MemoryStore, Round
+from helpers import ABOUT, made_up_run, small_apply, small_init, small_problem
+from stored import rewritten
 
 pytestmark = pytest.mark.slow
 
+TRAINING = aw.Training(aw.Adam(0.01), epochs=1, batch_size=7)
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\x00 & \"'$\\frac{ 高さ"
 
 
@@ -32,6 +36,19 @@ def scaled(w, x):
 def members(shape, n=5, seed=0):
     rng = np.random.default_rng(seed)
     return [jnp.asarray(rng.normal(size=shape), jnp.float32) for _ in range(n)]
+
+
+def posterior_of(params, apply, likelihood, method=None):
+    """A posterior of given members, one chain each, as if an ensemble had been trained for one epoch."""
+    method = aw.AE(TRAINING) if method is None else method
+    store = MemoryStore()
+    store.begin({}, Like(params[0], ()), {**ABOUT, "method": {**method.to_json(), "title": method.title}}, {})
+    for chain, one in enumerate(params):
+        draws = Draws(
+            np.asarray(one)[None, None], np.zeros((1, 1, 1)), np.ones((1, 1), bool), {"loss_end": np.zeros((1, 1))}
+        )
+        store.commit(Round((chain,), 0, "train", 0, 0, draws, np.zeros((1, 1), int), 0.25, ()))
+    return aw.Posterior(store, apply, likelihood, tuple(store.infos()), {}, True)
 
 
 def rows(n=40, seed=1):
@@ -96,12 +113,16 @@ def svg_alone(request, monkeypatch):
 FIGURES = {"calibration", "confusion", "losses", "members", "parts", "predictions", "walk"}
 
 
+def said_of(walk):
+    return {**aw.SAE(TRAINING, TRAINING, walk).to_json(), "title": aw.SAE.title}
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """A stored run that nobody trained, which costs nothing."""
     folder = tmp_path_factory.mktemp("runs") / "mine"
-    header = {"walk": "GuidedWalk(step_size=0.1) 0123456789abcdef"}
-    made_up_run(folder, jax.eval_shape(small_init, jax.random.key(0)), [(0, 1, 2)], 12, header)
+    made_up_run(folder, jax.eval_shape(small_init, jax.random.key(0)), [(0, 1, 2)], 12)
+    rewritten(folder, lambda content: content["about"].update(method=said_of(aw.GuidedWalk(step_size=0.1))))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OtherNetworkWarning)
         return aw.load(folder, small_apply)
@@ -259,20 +280,90 @@ def test_a_thinned_posterior_and_some_chains(run):
     assert ">9</" not in picture.svg  # which is not there
 
 
-@pytest.mark.parametrize(("n", "name"), [(1, "Maximum a posteriori estimate"), (2, "Deep ensemble, without anchors")])
-def test_methods_without_anchors(n, name):
-    posterior = posterior_of(members((), n), scaled, aw.Normal(scale=0.5))
-    found = read(changed(posterior, settings={"walk": "AtMean() 0123456789abcdef"}))
+@pytest.mark.parametrize(
+    ("n", "method", "name"),
+    [
+        (1, aw.MAP(TRAINING), "Maximum a posteriori estimate"),
+        (2, aw.DeepEnsemble(TRAINING), "Deep ensemble, without anchors"),
+        (2, aw.AE(TRAINING), "Anchored ensemble"),
+    ],
+)
+def test_methods_whose_anchors_do_not_walk(n, method, name):
+    found = read(posterior_of(members((), n), scaled, aw.Normal(scale=0.5), method))
     assert found.method == name
-    assert dict(found.facts)["Walk"] == "none"
+    assert "Walk" not in dict(found.facts)
     assert training.anchors(found) is None
 
 
-def test_a_walk_of_ones_own_can_be_given(run):
-    unknown = changed(run, settings={"walk": "Mine() 0123456789abcdef"})
-    assert training.anchors(read(unknown)) is None
-    picture = training.anchors(read(unknown, aw.GuidedWalk(step_size=0.1)))
-    assert "The run's 36 anchors are worth about" in picture.caption
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Mine:
+    """A walk of one's own, which the stored run knows by its name alone."""
+
+    step_size: float
+
+    def init(self, key, like):
+        return aw.GuidedWalk(0.1).init(key, like)
+
+    def step(self, key, state):
+        return aw.GuidedWalk(0.1).step(key, state)
+
+
+def test_a_walk_of_ones_own_can_be_given(run, monkeypatch):
+    monkeypatch.setitem(run._store.manifest.about, "method", said_of(Mine(0.1)))
+    found = read(run)
+    assert dict(found.facts)["Walk"] == "Mine"
+    assert training.anchors(found) is None
+    given = read(run, Mine(0.1))
+    assert dict(given.facts)["Walk"] == "Mine(step_size=0.1)"
+    assert "The run's 36 anchors are worth about" in training.anchors(given).caption
+
+
+def test_facts_are_those_of_the_run(tmp_path):
+    """One that was trained: its settings come from the run's header and from what it says of itself."""
+    method = aw.SAE(TRAINING, TRAINING, aw.Rotation(step_size=0.3, refresh=0.1), perturb_targets=True)
+    plan = aw.Plan(method, chains=2, members=2)
+    posterior = aw.sample(jax.random.key(0), small_problem(), plan, store=tmp_path / "mine", callbacks=[])
+    facts = dict(read(posterior).facts)
+    assert facts["Method"] == "Sequential anchored ensemble"
+    assert facts["Members"] == "4 (2 chains of 2 members)"
+    assert facts["Epochs"] == "4 (1 for a first member, 1 for a later one)"
+    assert facts["First training"] == facts["Later trainings"]
+    assert facts["First training"].startswith("Adam(rate=0.01, ")
+    assert facts["Network"] == "33 parameters in 4 arrays"
+    assert facts["Prior"] == "normal, standard deviation 0.5"
+    assert facts["Walk"] == "Rotation(step_size=0.3, refresh=0.1)"
+    assert facts["Perturbed targets"] == "yes"
+    assert facts["Training rows"] == "20"
+    assert facts["Blocks"] == "1 chain in a program, which may use one core"
+    assert facts["Run"].startswith("mine, last written")
+    alone = aw.sample(jax.random.key(0), small_problem(), aw.Plan(aw.MAP(TRAINING)), callbacks=[])
+    facts = dict(read(alone).facts)
+    assert facts["First training"].startswith("Adam(rate=0.01, ")
+    assert facts["Epochs"] == "1 (1 for a first member)"
+    assert {"Later trainings", "Walk", "Perturbed targets"}.isdisjoint(facts)
+    assert facts["Blocks"].endswith("several cores")
+
+
+def test_methods_without_traces_tell_their_costs_by_their_calls():
+    posterior = aw.Posterior.from_members(apply=scaled, likelihood=aw.Normal(scale=0.5), members=members((), 4))
+    assert "Epochs" not in dict(read(posterior).facts)
+    for calls, words in (
+        ([["start", 0, 6, 1], ["warm-up", 0, 33.5, 1], ["draws", 5, 500, 2]], "1,040 in all, as passes"),
+        ([["start", 0, 0, 1]], None),
+        ([["start", 0, "many", 1]], None),
+        ([["start"]], None),
+        (3, None),
+    ):
+        posterior._store._about = {"plan": {"calls": calls}, "method": {"title": "Another"}}
+        found = dict(read(posterior).facts).get("Epochs")
+        assert found is None if words is None else found.startswith(words)
+        assert training.losses(posterior, read(posterior)) is None
+
+
+def test_failed_chains_are_told(run, tmp_path):
+    _, reader, _ = written(tmp_path, changed(run, failed=(3, 4)))
+    assert "2 chains had no good first member and cannot be shown." in reader.words
 
 
 def test_figures_of_a_former_report_go(tmp_path):

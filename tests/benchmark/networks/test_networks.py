@@ -158,7 +158,7 @@ def test_the_way_of_convolving_is_recorded_with_the_run(convolution, recorded):
     network = networks.lenet5(2, (12, 12, 1), convolution)
     data = (np.zeros((2, 12, 12, 1), np.float32), np.zeros(2, int))
     problem = aw.Problem(network.init, network.apply, aw.Categorical(), aw.Prior(scale=0.1), data=data)
-    plan = aw.Plan(1, 1, aw.Training(aw.SGD(0.1), epochs=1, batch_size=2, evaluate=False))
+    plan = aw.Plan(aw.AE(aw.Training(aw.SGD(0.1), epochs=1, batch_size=2, evaluate=False)))
     assert aw.sample(jax.random.key(0), problem, plan, callbacks=[]).settings["convolution"] == recorded
 
 

@@ -1,5 +1,6 @@
 """The scikit-learn door: its contract, its place in other tools, and what its numbers mean."""
 
+import json
 import pickle
 from types import SimpleNamespace
 
@@ -14,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import anchorwalk as aw
-from anchorwalk.errors import InvalidInput
+from anchorwalk.errors import InvalidInput, StoreDamaged
 from anchorwalk.integrations.sklearn import EXPECTED_FAILED_CHECKS, SAEClassifier, SAERegressor
 
 QUICK = {"budget": 100, "random_state": 0}
@@ -112,14 +113,15 @@ def test_predictions_of_classes(classifier):
     assert np.all(np.abs(share - chance) <= 5 * np.sqrt(chance * (1 - chance) / 1000) + 1e-9)
 
 
-@pytest.mark.parametrize("method", ["ae", "deep_ensemble"])
-def test_other_methods(method):
+@pytest.mark.parametrize(("method", "kind"), [("ae", aw.AE), ("deep_ensemble", aw.DeepEnsemble)])
+def test_other_methods(method, kind):
     model = SAERegressor(method, chains=3, **QUICK).fit(X, Y)
     assert len(model.posterior_) == 3
     assert model.plan_.members == 1
     assert model.score(X, Y) > 0.5
-    anchors_differ = method == "ae"
-    assert ("AtMean" not in model.posterior_.settings["walk"]) == anchors_differ
+    assert type(model.plan_.method) is kind
+    assert model.posterior_.settings["method"] == model.posterior_.about["method"]["name"] == kind.__name__
+    assert "walk" not in model.posterior_.settings
 
 
 @pytest.mark.parametrize(
@@ -183,9 +185,9 @@ def test_a_time_instead_of_a_budget(monkeypatch):
 
     trained = 0
 
-    def counted(*arguments):
+    def counted(*arguments, **options):
         nonlocal trained
-        posterior = base_sample(*arguments)
+        posterior = base_sample(*arguments, **options)
         trained += len(posterior.infos) - len(previous)
         previous[:] = posterior.infos
         return posterior
@@ -199,7 +201,7 @@ def test_a_time_instead_of_a_budget(monkeypatch):
     trained, previous[:] = 0, []
     more = SAERegressor(seconds=40, **QUICK).fit(X, Y)
     assert 40 - chains < more.plan_.total <= 40
-    assert more.plan_.first == few.plan_.first
+    assert more.plan_.method == few.plan_.method
 
 
 def test_pickles_and_clones(regressor, classifier):
@@ -225,6 +227,7 @@ def test_save_and_load(tmp_path, regressor, classifier):
         again = type(model).load(tmp_path / name)
         np.testing.assert_array_equal(again.predict(X), model.predict(X))
         assert again.get_params() == model.get_params()
+        assert (again.plan_, again.n_iter_) == (model.plan_, model.n_iter_)
         with pytest.raises(InvalidInput, match="nothing is overwritten"):
             model.save(tmp_path / name)
         pickled = pickle.loads(pickle.dumps(again))  # noqa: S301
@@ -235,6 +238,43 @@ def test_save_and_load(tmp_path, regressor, classifier):
         SAEClassifier.load(tmp_path / "numbers")
     with pytest.raises(InvalidInput, match=r"estimator\.json"):
         SAERegressor.load(tmp_path)
+
+
+def test_a_saved_estimator_holds_its_plan_as_json(tmp_path, regressor):
+    regressor.save(tmp_path / "run")
+    told = json.loads((tmp_path / "run" / "estimator.json").read_text())
+    assert told["format"] == 2
+    assert told["fitted"]["plan"] == regressor.plan_.to_json()
+    method = told["fitted"]["plan"]["method"]
+    assert method["name"] == "SAE"
+    assert method["settings"]["walk"] == {"name": "GuidedWalk", "settings": {"step_size": 0.2}}
+    assert method["settings"]["perturb_targets"] is True
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda told: told.update(format=1), InvalidInput, "format 1, expected format 2"),
+        (lambda told: told["fitted"]["plan"].pop("method"), StoreDamaged, "is not what was written"),
+        (lambda told: told["fitted"]["plan"].update(method={"name": "Mine"}), StoreDamaged, "is not what was written"),
+        (lambda told: told["fitted"]["plan"].update(method="SAE"), StoreDamaged, "is not what was written"),
+        (lambda told: told["fitted"]["plan"].update(chains=0), StoreDamaged, r"Plan\(chains=\): got 0"),
+        (
+            lambda told: told["fitted"]["plan"]["method"]["settings"]["walk"]["settings"].update(step_size=10**400),
+            StoreDamaged,
+            "is not what was written",
+        ),
+    ],
+    ids=["format", "no method", "another's method", "text", "no chains", "a huge number"],
+)
+def test_a_saved_estimator_that_is_not_as_written_is_refused(tmp_path, regressor, change, error, message):
+    regressor.save(tmp_path / "run")
+    path = tmp_path / "run" / "estimator.json"
+    told = json.loads(path.read_text())
+    change(told)
+    path.write_text(json.dumps(told))
+    with pytest.raises(error, match=message):
+        SAERegressor.load(tmp_path / "run")
 
 
 def test_a_loaded_estimator_goes_on(tmp_path):

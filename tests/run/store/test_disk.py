@@ -17,14 +17,15 @@ import pytest
 from safetensors import safe_open
 
 import anchorwalk as aw
+import helpers
 from anchorwalk import tree
 from anchorwalk.errors import DamagedWarning, InvalidInput, OtherNetworkWarning, StoreDamaged
-from anchorwalk.run.store import DiskStore, disk, environment, manifest
+from anchorwalk.run.store import DiskStore, Progress, disk, environment, manifest, serialise, writer
 from helpers import (
+    begin,
     leaves_equal,
     made_up_round,
     made_up_run,
-    made_up_state,
     small_apply,
     small_init,
     small_plan,
@@ -37,9 +38,13 @@ KEY = jax.random.key(7)
 LIKE = {"w": jax.ShapeDtypeStruct((3,), np.float32)}
 
 
+def plan_of(chains=3, members=4):
+    return small_plan(chains, members, walk=aw.GuidedWalk(step_size=0.3))
+
+
 def run(store, plan=None, **options):
-    plan = small_plan(chains=3, members=4) if plan is None else plan
-    arguments = {"walk": aw.GuidedWalk(step_size=0.3), "runner": aw.Vectorized(width=2), "callbacks": []} | options
+    plan = plan_of() if plan is None else plan
+    arguments = {"runner": aw.Local(threads=1, lanes=2), "callbacks": []} | options
     return aw.sample(KEY, small_problem(), plan, store=store, **arguments)
 
 
@@ -77,7 +82,7 @@ def test_parameters_made_of_plain_numbers_load_without_a_warning(tmp_path):
 
     problem = aw.Problem(init, line, aw.Normal(scale=0.5), aw.Prior(scale=1.0), data=(x, x))
     training = aw.Training(aw.SGD(0.1), epochs=2, batch_size=8)
-    aw.sample(KEY, problem, aw.Plan(1, 2, training, training), store=tmp_path / "run", callbacks=[])
+    aw.sample(KEY, problem, aw.Plan(aw.SAE(training, training), 1, 2), store=tmp_path / "run", callbacks=[])
     assert len(aw.load(tmp_path / "run", line)) == 2
 
 
@@ -145,6 +150,37 @@ def test_a_likelihood_of_ones_own_is_asked_for(tmp_path):
     with pytest.raises(InvalidInput, match=r"load\(likelihood=\): got None, expected the run's own likelihood, Mine"):
         aw.load(tmp_path / "run", small_apply)
     assert len(aw.load(tmp_path / "run", small_apply, likelihood=Mine(scale=0.3))) == 1
+    message = r"load\(likelihood=\): got \{.*0\.9.*\}, expected the run's own, \{.*0\.3.*\}\. Pass the one that"
+    with pytest.raises(InvalidInput, match=message):
+        aw.load(tmp_path / "run", small_apply, likelihood=Mine(scale=0.9))
+    rewritten(tmp_path / "run", lambda content: content["about"]["likelihood"].pop("own"))
+    assert len(aw.load(tmp_path / "run", small_apply, likelihood=Mine(scale=0.9))) == 1  # nothing to compare it with
+
+
+def by_name(likelihood):
+    return {"name": type(likelihood).__name__, "settings": None}
+
+
+def test_an_own_likelihood_is_stored_by_its_own_json_or_its_name():
+    @tree.node()
+    @dataclass(frozen=True)
+    class Weighted(aw.Normal):
+        weights: object
+
+    class Normal(aw.Normal):  # another class of a name that the package has
+        pass
+
+    class Plain:
+        pass
+
+    weighted = Weighted(0.3, np.array([0.5, 2.0]))
+    told = json.loads(json.dumps(serialise.likelihood_to_json(weighted)))
+    assert told == by_name(weighted) | {"own": weighted.to_json()}
+    assert told["own"]["settings"]["weights"] == {"array": [0.5, 2.0], "dtype": "float64"}
+    assert serialise.likelihood_from_json(told) is None
+    assert serialise.likelihood_from_json(serialise.likelihood_to_json(Normal(0.3))) is None
+    assert serialise.likelihood_to_json(Plain()) == by_name(Plain())
+    assert serialise.likelihood_to_json(aw.Normal(0.3)) == {"name": "Normal", "settings": {"scale": 0.3}}
 
 
 def test_leaves_whose_paths_read_alike_are_kept_apart(tmp_path):
@@ -180,7 +216,7 @@ def test_the_format_is_readable_with_safetensors_and_json_alone(tmp_path):
 
 
 def test_rounds_become_one_file_by_size_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(disk, "LARGE", 4000)
+    monkeypatch.setattr(writer, "LARGE", 4000)
     like = {"w": jax.ShapeDtypeStruct((100,), np.float32)}
     kept = made_up_run(tmp_path / "run", like, members=12)
     stored = manifest.read(tmp_path / "run")
@@ -190,7 +226,7 @@ def test_rounds_become_one_file_by_size_too(tmp_path, monkeypatch):
 
 
 def test_bfloat16_takes_half_the_room_and_resumes_exactly(tmp_path):
-    short, whole = small_plan(chains=2, members=2), small_plan(chains=2, members=4)
+    short, whole = plan_of(chains=2, members=2), plan_of(chains=2, members=4)
     run(DiskStore(tmp_path / "half", "bfloat16"), short)
     half = run(tmp_path / "half", whole)  # the stored dtype counts
     exact = run(None, whole)
@@ -225,7 +261,7 @@ def test_chains_of_one_plan_run_in_different_places_and_are_merged(tmp_path):
     assert leaves_equal(stacked_params(loaded), stacked_params(whole))
     assert loaded.complete
     rounds = []
-    longer = small_plan(chains=3, members=5)
+    longer = plan_of(chains=3, members=5)
     extended = run(tmp_path / "both", longer, callbacks=[rounds.append])
     assert sum(len(info.members) for info in rounds) == 3
     assert leaves_equal(stacked_params(extended), stacked_params(run(None, longer)))
@@ -235,8 +271,8 @@ def test_chains_of_one_plan_run_in_different_places_and_are_merged(tmp_path):
 
 def test_another_environment_is_named_and_resumed_in_only_if_asked(tmp_path, monkeypatch):
     made_up_run(tmp_path / "run", members=2)
-    current = environment.current()
-    monkeypatch.setattr(environment, "current", lambda: current | {"threads": 64, "version of jax": "9.9"})
+    other = environment.current(1) | {"threads": 64, "version of jax": "9.9"}
+    monkeypatch.setattr(helpers, "current", lambda threads: other)
     with pytest.raises(InvalidInput, match=r"version of jax was '.*', is '9.9'; threads was \d+, is 64.*other_machine"):
         made_up_run(tmp_path / "run", members=3)
     made_up_run(tmp_path / "run", members=3, other_machine=True)
@@ -250,7 +286,7 @@ def test_a_second_writer_is_refused_by_name_and_a_reader_is_not(tmp_path):
     kept = made_up_run(folder)
     holder = DiskStore(folder)
     about = manifest.read(folder).about
-    holder.begin({"network": "made up"}, made_up_state(LIKE), about)
+    begin(holder, LIKE, about)
     try:
         with pytest.raises(InvalidInput, match=rf'another process writes: {{"process": {os.getpid()}, "host": '):
             made_up_run(folder, members=4)
@@ -261,7 +297,7 @@ def test_a_second_writer_is_refused_by_name_and_a_reader_is_not(tmp_path):
 
 
 def test_a_reader_goes_on_where_a_writer_made_one_file_of_many(tmp_path, monkeypatch):
-    monkeypatch.setattr(disk, "MERGED", 4)
+    monkeypatch.setattr(writer, "MERGED", 4)
     folder = tmp_path / "run"
     made_up_run(folder, members=4)
     reader = aw.load(folder, apply, verify=False)
@@ -355,7 +391,7 @@ def test_damaged_states_are_named_and_members_still_load(tmp_path):
     content = path.read_bytes()
     path.write_bytes(content[:-1] + b"\x00")
     store = DiskStore(folder)
-    store.begin({"network": "made up"}, made_up_state(LIKE), manifest.read(folder).about)
+    begin(store, LIKE, manifest.read(folder).about)
     with pytest.raises(StoreDamaged, match=rf"chain states in {path} are damaged"):
         store.state(0)
     assert leaves_equal(store.state(1).params, kept[1, 2].params)
@@ -501,10 +537,10 @@ def test_rounds_of_other_blocks_keep_their_states(tmp_path):
     folder = tmp_path / "run"
     made_up_run(folder, blocks=((0, 1, 2),), members=2)
     store = DiskStore(folder)
-    store.begin({"network": "made up"}, made_up_state(LIKE), manifest.read(folder).about)
+    begin(store, LIKE, manifest.read(folder).about)
     for block in ((0, 1), (2,)):
         store.commit(made_up_round(LIKE, block, 2))
         files = {part.file for part in store.manifest.states}
         assert ("state-000001-000000.safetensors" in files) == (block == (0, 1))  # chain 2 still needs it
-    assert store.done() == {0: 3, 1: 3, 2: 3}
+    assert store.progress() == {chain: Progress(calls=3, members=3, attempt=0) for chain in range(3)}
     store.end()

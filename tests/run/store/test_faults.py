@@ -16,17 +16,20 @@ import pytest
 import anchorwalk as aw
 from anchorwalk import files
 from anchorwalk.errors import StoreFailed
-from anchorwalk.run.store import DiskStore, disk, manifest
-from helpers import leaves_equal, made_up_round, made_up_state, small_apply, small_plan, small_problem, stacked_params
+from anchorwalk.run.store import DiskStore, manifest, writer
+from helpers import about_of, begin, leaves_equal, made_up_round, small_apply, small_plan, small_problem, stacked_params
 
 LIKE = {"w": jax.ShapeDtypeStruct((3,), np.float32)}
-CALLS = ("open", "write", "fsync", "replace", "close", "unlink")
-PLAN = small_plan(chains=2, members=40)
+PLAN = small_plan(chains=2, members=40, walk=aw.GuidedWalk(step_size=0.3))
 
 
-def go(store, **options):
-    arguments = {"walk": aw.GuidedWalk(step_size=0.3), "runner": aw.Vectorized(width=2), "callbacks": []} | options
-    return aw.sample(jax.random.key(7), small_problem(), PLAN, store=store, **arguments)
+def go(store, threads=1, lanes=2):
+    runner = aw.Local(threads, lanes)
+    return aw.sample(jax.random.key(7), small_problem(), PLAN, runner=runner, store=store, callbacks=[])
+
+
+def linear(params, x):
+    return x @ params["w"]
 
 
 class FailingSystem:
@@ -55,9 +58,9 @@ def write_rounds(folder, rounds):
     """A writer of rounds that nobody trained; returns those that were committed."""
     store = DiskStore(folder)
     committed = []
-    store.begin({"network": "made up"}, made_up_state(LIKE), {"plan": {"selected": [0, 1], "members": rounds}})
+    begin(store, LIKE, about_of((0, 1), rounds))
     try:
-        done = store.done().get(0, 0)
+        done = store.progress()[0].calls if 0 in store.progress() else 0
         for index in range(done, rounds):
             store.commit(made_up_round(LIKE, (0, 1), index))
             committed.append(index)
@@ -69,7 +72,7 @@ def write_rounds(folder, rounds):
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
 @pytest.mark.parametrize("partial", [False, True])
 def test_every_write_may_fail(tmp_path, monkeypatch, error, partial):
-    monkeypatch.setattr(disk, "MERGED", 3)
+    monkeypatch.setattr(writer, "MERGED", 3)
     counting = FailingSystem(-1, error, partial)
     with monkeypatch.context() as patch:
         patch.setattr(files, "os", counting)
@@ -84,7 +87,7 @@ def test_every_write_may_fail(tmp_path, monkeypatch, error, partial):
             patch.setattr(files, "os", FailingSystem(fail_at, error, partial))
             store = DiskStore(folder)
             try:
-                store.begin({"network": "made up"}, made_up_state(LIKE), {"plan": {"selected": [0, 1], "members": 6}})
+                begin(store, LIKE, about_of((0, 1), 6))
                 for index in range(6):
                     store.commit(made_up_round(LIKE, (0, 1), index))
                     finished = index + 1
@@ -134,6 +137,26 @@ def test_a_full_disk_stops_a_run_that_goes_on_later(tmp_path, monkeypatch):
     )
 
 
+@pytest.mark.parametrize("fail_at", range(1, 7))
+def test_marking_a_chain_as_failed_may_fail_too(tmp_path, monkeypatch, fail_at):
+    folder = tmp_path / "run"
+    store = DiskStore(folder)
+    begin(store, LIKE, about_of((0, 1), 2))
+    store.commit(made_up_round(LIKE, (1,), 0))
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "os", FailingSystem(fail_at, errno.ENOSPC, True))
+        with pytest.raises(StoreFailed, match=r"No space left on device. The 1 members that were finished before"):
+            store.fail(0)
+    store.end()
+    assert len(aw.load(folder, linear)) == 1  # readable, without a warning
+    store = DiskStore(folder)
+    begin(store, LIKE, about_of((0, 1), 2))  # there is room again
+    store.fail(0)
+    assert store.failed() == [0]
+    store.end()
+    assert aw.load(folder, linear).failed == (0,)
+
+
 CHILD = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -142,19 +165,19 @@ import jax
 jax.config.update("jax_compilation_cache_dir", sys.argv[3])
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 from test_faults import go
-from anchorwalk.run.store import disk
-disk.MERGED = 4
-go(sys.argv[2])
+from anchorwalk.run.store import writer
+writer.MERGED = 4
+go(sys.argv[2], *map(int, sys.argv[4:]))
 print("done")
 """
 
 
-def killed_run(folder, cache, kills, seed):
-    """Run to the end, killed `kills` times at random moments; returns how many kills fell into a write."""
+def killed_run(folder, cache, kills, seed, runner):
+    """Run to the end, killed `kills` times at random moments; returns how many landed, and how many in a write."""
     rng, landed, in_writes, members = random.Random(seed), 0, 0, {}
     tests = Path(__file__).parent.parent.parent
     while True:
-        command = [sys.executable, "-c", CHILD, str(tests), str(folder), str(cache)]
+        command = [sys.executable, "-c", CHILD, str(tests), str(folder), str(cache), *map(str, runner)]
         child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         if landed < kills:
             names = _names(folder)
@@ -180,22 +203,23 @@ def _names(folder):
     return {path.name for path in folder.iterdir()} - {"lock"} if folder.is_dir() else set()
 
 
-def check_kills(tmp_path, kills):
-    """Runs one after the other until so many kills have landed."""
+def check_kills(tmp_path, kills, each):
+    """Runs one after the other, of one block and of two at a time, until so many kills have landed."""
     landed = in_writes = number = 0
-    expected = stacked_params(go(None))
+    runners = [(1, 2), (2, 1)]
+    expected = [stacked_params(go(None, *runner)) for runner in runners]
     while landed < kills:
-        folder = tmp_path / f"run{number}"
-        done, writes = killed_run(folder, tmp_path / "cache", min(15, kills - landed), seed=number)
-        assert leaves_equal(stacked_params(aw.load(folder, small_apply)), expected)
+        folder, kind = tmp_path / f"run{number}", number % 2
+        done, writes = killed_run(folder, tmp_path / "cache", min(each, kills - landed), number, runners[kind])
+        assert leaves_equal(stacked_params(aw.load(folder, small_apply)), expected[kind])
         landed, in_writes, number = landed + done, in_writes + writes, number + 1
     return in_writes
 
 
-def test_a_few_kills(tmp_path):
-    check_kills(tmp_path, 4)
+def test_ten_kills(tmp_path):
+    check_kills(tmp_path, 10, each=5)
 
 
 @pytest.mark.slow
 def test_a_hundred_kills(tmp_path):
-    assert check_kills(tmp_path, 100) >= 5  # of a hundred at random moments some fall into a write
+    assert check_kills(tmp_path, 100, each=15) >= 5  # of a hundred at random moments some fall into a write

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import warnings
+from importlib import import_module
 from pathlib import Path
 
 import jax
@@ -19,8 +20,8 @@ from safetensors.numpy import load_file, save
 
 import anchorwalk as aw
 from anchorwalk.errors import AnchorwalkError, DamagedWarning, InvalidInput, StoreDamaged, StoreFailed
-from anchorwalk.run.store import DiskStore, disk, lock, maintenance, manifest, tensors
-from helpers import ABOUT, leaves_equal, made_up_round, made_up_run, made_up_state
+from anchorwalk.run.store import DiskStore, lock, maintenance, manifest, tensors, writer
+from helpers import about_of, begin, leaves_equal, made_up_round, made_up_run
 from stored import apply, call, flip, rewritten, same
 
 LIKE = {"w": jax.ShapeDtypeStruct((3,), np.float32)}
@@ -28,11 +29,7 @@ LIKE = {"w": jax.ShapeDtypeStruct((3,), np.float32)}
 
 def begun(folder, members=3, chains=(0, 1)):
     store = DiskStore(folder)
-    about = {
-        **ABOUT,
-        "plan": {**ABOUT["plan"], "members": members, "selected": list(chains), "chains": max(chains) + 1},
-    }
-    store.begin({"network": "made up"}, made_up_state(LIKE), about)
+    begin(store, LIKE, about_of(chains, members))
     return store
 
 
@@ -45,30 +42,30 @@ def commit(store, *indices, chains=(0, 1)):
 
 
 def test_a_run_that_changes_under_a_readers_eyes_is_read_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr(disk, "MERGED", 4)
-    writer = begun(tmp_path / "run", 9)
-    commit(writer, 0, 1, 2, 3)
+    monkeypatch.setattr(writer, "MERGED", 4)
+    store = begun(tmp_path / "run", 9)
+    commit(store, 0, 1, 2, 3)
     later = iter([4])
 
     def read_and_write(folder, real=manifest.read):
         found = real(folder)
         for index in later:
-            commit(writer, index)  # makes one file of four
+            commit(store, index)  # makes one file of four
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(sys.modules["anchorwalk.posterior.load"], "read", read_and_write)
+        patch.setattr(import_module("anchorwalk.posterior.load"), "read", read_and_write)
         assert len(aw.load(tmp_path / "run", apply)) == 10
     later = iter([5])
     with monkeypatch.context() as patch:
         patch.setattr(maintenance, "read", read_and_write)
         assert maintenance.verify(tmp_path / "run") == {}
     assert next(later, None) is None
-    writer.end()
+    store.end()
 
 
 def test_damage_does_not_stop_a_writer(tmp_path, monkeypatch):
-    monkeypatch.setattr(disk, "MERGED", 4)
+    monkeypatch.setattr(writer, "MERGED", 4)
     folder = tmp_path / "run"
     store = begun(folder, 12)
     commit(store, 0, 1, 2, 3)
@@ -82,7 +79,7 @@ def test_damage_does_not_stop_a_writer(tmp_path, monkeypatch):
 
 
 def test_holes_do_not_end_merging(tmp_path, monkeypatch):
-    monkeypatch.setattr(disk, "MERGED", 4)
+    monkeypatch.setattr(writer, "MERGED", 4)
     folder = tmp_path / "run"
     store = begun(folder, 41)
     commit(store, 0, 1, 2, 3)
@@ -125,7 +122,7 @@ def test_a_kill_in_the_first_write_of_all(tmp_path):
 
 
 def test_a_copy_that_is_ahead_is_put_right(tmp_path, monkeypatch):
-    monkeypatch.setattr(disk, "MERGED", 4)
+    monkeypatch.setattr(writer, "MERGED", 4)
     folder = tmp_path / "run"
     kept = made_up_run(folder, members=4)
     store = begun(folder, 5)
@@ -306,9 +303,9 @@ def overlapping(header):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda header: header["losses"].update(shape=[10**18] * 60_000),
-        lambda header: header["losses"].update(shape=[1, 2, 0, 10**30], data_offsets=[0, 0]),
-        lambda header: header["losses"].update(shape=[1, 2] + [1] * 98 + [2]),
+        lambda header: header["trace"].update(shape=[10**18] * 60_000),
+        lambda header: header["trace"].update(shape=[1, 2, 0, 10**30], data_offsets=[0, 0]),
+        lambda header: header["trace"].update(shape=[1, 2] + [1] * 98 + [2]),
         overlapping,
     ],
     ids=["a long product", "a dimension", "many axes", "overlapping"],
@@ -358,7 +355,7 @@ def test_odd_names_of_runs_are_listed(tmp_path, monkeypatch):
     for name in ("lr[best]", "a[/x]"):
         made_up_run(tmp_path / name)
     made_up_run(tmp_path / "nan")
-    rewritten(tmp_path / "nan", lambda content: content["about"]["plan"]["first"].update(epochs=math.inf))
+    rewritten(tmp_path / "nan", lambda content: content["about"]["plan"]["calls"][0].__setitem__(2, math.inf))
     made_up_run(tmp_path / "no plan")
     rewritten(tmp_path / "no plan", lambda content: content["about"].pop("plan"))
     code, out = call("runs", tmp_path)
@@ -392,7 +389,7 @@ def test_chains_run_one_after_the_other_in_one_folder_are_all_counted(tmp_path):
     assert not aw.load(folder, apply).complete
     summary = maintenance.summarize(folder)
     assert (summary.members, summary.planned) == (4, 6)
-    assert leaves_equal(store.state(0).params, made_up_round(LIKE, (0,), 0).members.params["w"][0])
+    assert leaves_equal(store.state(0).params, made_up_round(LIKE, (0,), 0).member(0, 0).params)
 
 
 def test_a_failed_merge_leaves_nothing_in_the_way(tmp_path, monkeypatch):

@@ -5,10 +5,10 @@ import pytest
 
 import anchorwalk as aw
 from anchorwalk.errors import InvalidInput, StoreDamaged
-from anchorwalk.run.store import DiskStore, maintenance, manifest
+from anchorwalk.run.store import DiskStore, Progress, maintenance, manifest
 from anchorwalk.run.store.disk import LOCK
 from anchorwalk.run.store.lock import Lock
-from helpers import leaves_equal, made_up_run, made_up_state
+from helpers import begin, leaves_equal, made_up_run
 from stored import apply, call, flip
 
 
@@ -27,7 +27,8 @@ def test_runs_are_listed(tmp_path, monkeypatch):
     assert summary.seconds_left == 0
     assert summary.bytes == sum(p.stat().st_size for p in (tmp_path / "a").glob("*.safetensors"))
     short = manifest.read(tmp_path / "a")
-    longer = {**short.about, "plan": {**short.about["plan"], "members": 5}}
+    calls = [["first", 1, 4, 1], ["then", 1, 2, 4]]
+    longer = {**short.about, "plan": {**short.about["plan"], "members": 5, "calls": calls}}
     manifest.Manifest(short.header, longer, short.environments, short.members, short.states).write(tmp_path / "a")
     # Six members of a quarter of a second took 16 epochs; two chains of two members of two epochs are left.
     assert maintenance.summarize(tmp_path / "a").seconds_left == pytest.approx(6 * 0.25 / 16 * 8)
@@ -122,13 +123,15 @@ def test_pruning_keeps_what_is_whole_and_the_run_goes_on(tmp_path):
     rest = {place: member for place, member in kept.items() if place[1] != 1}
     assert agree(aw.load(folder, apply), rest)
     store = DiskStore(folder)
-    store.begin({"network": "made up"}, made_up_state({"w": kept[0, 0].params["w"]}), manifest.read(folder).about)
-    assert store.done() == {0: 3, 1: 3}
+    begin(store, {"w": kept[0, 0].params["w"]}, manifest.read(folder).about)
+    assert store.progress() == {0: Progress(3, 3, 0), 1: Progress(3, 3, 0)}
     assert leaves_equal(store.state(1).params, kept[1, 2].params)
     store.end()
     code, out = call("prune", folder, "--states")
     assert "chain states removed" in out
     assert not list(folder.glob("state-*"))
+    summary = maintenance.summarize(folder)
+    assert (summary.epochs, summary.epochs_planned, summary.seconds_left) == (16, 16, 0)  # members tell how far it is
     assert agree(aw.load(folder, apply), rest)
     held = Lock(folder / LOCK)
     held.acquire()

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from anchorwalk.benchmark.networks import resnet20
-from anchorwalk.methods.base import Member, MemberInfo
+from anchorwalk.methods.base import Draws
 from anchorwalk.run.store import DiskStore, Round
-from helpers import ABOUT, made_up_state
+from helpers import VALUES, about_of, begin, made_up_state
 
 CHILD = """
 import sys
@@ -39,9 +39,8 @@ def test_4510_members_of_resnet20_predict_within_1_5_gigabytes(tmp_path):
     like = jax.eval_shape(resnet20().init, jax.random.key(0))
     folder = tmp_path / "run"
     store = DiskStore(folder)
-    plan = {**ABOUT["plan"], "chains": CHAINS, "members": ROUNDS, "selected": list(range(CHAINS))}
-    about = {**ABOUT, "plan": plan, "likelihood": {"name": "Categorical", "settings": {}}}
-    store.begin({"network": "made up"}, made_up_state(like), about)
+    likelihood = {"name": "Categorical", "settings": {}}
+    begin(store, like, {**about_of(range(CHAINS), ROUNDS), "likelihood": likelihood})
     write_rounds(store, like)
     store.end()
     size = sum(path.stat().st_size for path in folder.glob("members-*"))
@@ -56,10 +55,11 @@ def test_4510_members_of_resnet20_predict_within_1_5_gigabytes(tmp_path):
 
 def write_rounds(store, like):
     rng = np.random.default_rng(0)
-    params = jax.tree.map(lambda leaf: 0.1 * rng.normal(size=(CHAINS, *leaf.shape)).astype(leaf.dtype), like)
-    zeros = np.zeros(CHAINS, np.float32)
+    states = jax.tree.map(lambda leaf: 0.1 * rng.normal(size=(CHAINS, *leaf.shape)).astype(leaf.dtype), like)
+    params, lead = jax.tree.map(lambda leaf: leaf[:, None], states), (CHAINS, 1)
+    info = {name: np.zeros(lead, np.float32) for name in VALUES}
     for index in range(ROUNDS):
-        chains = np.arange(CHAINS, dtype=np.uint32)
-        info = MemberInfo(chains, np.full(CHAINS, index, np.int32), np.zeros(CHAINS, np.int32), *[zeros] * 6)
-        losses = np.zeros((CHAINS, 2 if index else 100), np.float32)
-        store.commit(Round(tuple(range(CHAINS)), index, Member(params, losses, info), made_up_state(params)))
+        draws = Draws(params, np.zeros((*lead, 2 if index else 100), np.float32), np.ones(lead, bool), info)
+        kind, status = "then" if index else "first", np.zeros(lead, np.int32)
+        chains = tuple(range(CHAINS))
+        store.commit(Round(chains, index, kind, 0, index, draws, status, 0.0, made_up_state(states)))

@@ -14,6 +14,7 @@ from anchorwalk.app.cli import benchmark, reference, runs, tables
 from anchorwalk.app.cli.errors import show_tracebacks, shown
 from anchorwalk.app.demo import BUDGET, GAP, Result, draw, run
 from anchorwalk.benchmark.datasets import energy
+from anchorwalk.run.programs import cache_programs
 
 app = typer.Typer(
     help="Anchored and sequential anchored ensembles: honest uncertainty from neural networks.",
@@ -53,6 +54,7 @@ def main(
     Exit codes: 0 all is well, 1 an error of ours, 2 something to mend in what was given, 130 ended by Ctrl-C.
     """
     show_tracebacks(debug)
+    cache_programs()
 
 
 @app.command(rich_help_panel="Tables")

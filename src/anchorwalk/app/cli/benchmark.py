@@ -14,6 +14,7 @@ from anchorwalk.app.cli.errors import shown
 from anchorwalk.benchmark import BUDGETS, METHODS, TASKS, Request, Variant, open_case, records
 from anchorwalk.benchmark import run as run_request
 from anchorwalk.benchmark.experiment import Outcome
+from anchorwalk.benchmark.methods import known
 from anchorwalk.benchmark.tasks import PROTOCOLS
 from anchorwalk.benchmark.workers import Job, run_all
 
@@ -35,7 +36,9 @@ Pixels = Annotated[
 @app.command()
 def run(
     task: TaskName,
-    method: Annotated[list[str], typer.Option(help=f"{', '.join(METHODS)}; may be given several times.")],
+    method: Annotated[
+        list[str], typer.Option(help=f"{', '.join(METHODS)}, or an entry point's; may be given several times.")
+    ],
     budget: Annotated[list[int], typer.Option(help="Epochs: 200, 500, 1000 or 10000; may be given several times.")],
     runs: Annotated[int, typer.Option(help="Runs of each.")] = 1,
     seed: Annotated[int, typer.Option(help="Decides everything that is random.")] = 0,
@@ -62,7 +65,7 @@ def run(
     """Train, score against truth and reference, and write a record for each run; goes on where it stopped."""
     with shown(console):
         for name in method:
-            checks.choice("--method", name, tuple(METHODS))
+            checks.choice("--method", name, tuple(known()))
         # A record's command shall be one that works elsewhere: without the path of this interpreter's script.
         command = shlex.join(["anchorwalk", *sys.argv[1:]])
         splits: list[int | None] = [*split] if split else [None]

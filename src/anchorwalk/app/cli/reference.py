@@ -8,12 +8,13 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from anchorwalk import checks
 from anchorwalk.app.cli.errors import shown
 from anchorwalk.benchmark import TASKS, Variant, open_case, records
+from anchorwalk.plan.plan import Plan
+from anchorwalk.run.callbacks import Progress
 
 console = Console()
 
@@ -41,19 +42,22 @@ def reference(
     with shown(console):
         if find_spec("blackjax") is None:
             checks.reject("reference", "no blackjax", "blackjax", "pip install 'anchorwalk[reference]'")
-        from anchorwalk.benchmark.references.hmc import Sampler
         from anchorwalk.benchmark.references.make import make, store
+        from anchorwalk.methods.hmc import HMC
 
-        sampler = Sampler(chains, draws=draws, thin=thin, leapfrogs=leapfrogs).shortened(warmup)
+        block = max(thin, 50 // thin * thin)
+        each = -(-50 * thin // block) * block // thin  # draws of a call, in whole blocks
+        windows = tuple(-(-window // block) * block for window in HMC().windows)
+        method = HMC(windows, thin, leapfrogs, block, each).shortened(warmup)
+        plan = Plan(method, chains, draws)
         case = open_case(task, Variant(split, level, prior_variance, rows, test_rows))
         chains_of = case if case.posterior_of is None else open_case(task, case.posterior_of)
         place = folder / chains_of.label
         if chains_of is not case:
             console.print(f"{case.label} has the posterior of {chains_of.label}, whose chains are used.", markup=False)
-        with Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=console
-        ) as bar:
-            evidence, about = make(chains_of.problem, case.x_test, sampler, seed or [0], place, _Reporter(bar))
+        evidence, about = make(
+            chains_of.problem, case.x_test, plan, seed or [0], place, lambda one: [Progress(f"seed {one}")]
+        )
         about = {"command": shlex.join(["anchorwalk", *sys.argv[1:]]), "task": task, "label": case.label, **about}
         path = out or folder / f"{case.label}.npz"
         store(path, evidence, about)
@@ -62,16 +66,6 @@ def reference(
             records.append(record, full)
     console.print(_table(case.label, evidence))
     console.print(f"Written: {path}" + (f", {record}" if record else ""), markup=False, highlight=False)
-
-
-class _Reporter:
-    def __init__(self, bar: Progress) -> None:
-        self.bar, self.stages = bar, dict[str, Any]()
-
-    def __call__(self, stage: str, done: int, total: int) -> None:
-        if stage not in self.stages:
-            self.stages[stage] = self.bar.add_task(f"{stage}, iterations of each chain", total=total)
-        self.bar.update(self.stages[stage], completed=done)
 
 
 def _table(label: str, evidence: Any) -> Table:

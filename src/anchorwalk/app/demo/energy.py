@@ -16,6 +16,8 @@ import numpy as np
 from anchorwalk import checks
 from anchorwalk.benchmark.datasets import energy, gap_split
 from anchorwalk.likelihoods import HeteroscedasticNormal
+from anchorwalk.methods.ae import AE
+from anchorwalk.methods.sae import SAE
 from anchorwalk.networks import mlp
 from anchorwalk.optimizers import Adam, Training
 from anchorwalk.plan.plan import Plan
@@ -24,7 +26,7 @@ from anchorwalk.posterior.posterior import Posterior
 from anchorwalk.prior import Prior
 from anchorwalk.problem import Problem
 from anchorwalk.run.callbacks import Progress
-from anchorwalk.run.runners import Vectorized
+from anchorwalk.run.runners import Local
 from anchorwalk.run.sample import sample
 from anchorwalk.types import HostArray
 from anchorwalk.walks import GuidedWalk
@@ -87,7 +89,7 @@ class Result(NamedTuple):
 
     method: str
     members: int
-    epochs: int
+    epochs: float
     seconds: float
     first_loss: float
     later_loss: float | None
@@ -106,7 +108,8 @@ def plans(budget: int) -> dict[str, Plan]:
     then = Adam(2.724e-3, end_rate=1.518e-4, b1=0.8109, b2=0.9959)
     scratch = Training(first, epochs=budget // 10, batch_size=58)
     short = Training(then, epochs=max(1, budget // 400), batch_size=58)
-    return {"AE": Plan.from_budget(budget, first=scratch), "SAE": Plan.from_budget(budget, 5, scratch, short)}
+    walk = GuidedWalk(STEP_SIZE)
+    return {"AE": Plan.from_budget(budget, AE(scratch)), "SAE": Plan.from_budget(budget, SAE(scratch, short, walk), 5)}
 
 
 def load(gap: str, seed: int) -> Task:
@@ -155,10 +158,8 @@ def run(
         tell(f"{method}: {plan.total} members, {plan.epochs:,} epochs")
         store = folder / f"{method.lower()}-{gap}-{budget}-{seed}"
         # Blocks of five chains in both, so that their trainings from scratch are one compiled program.
-        runner, walk = Vectorized(width=5), GuidedWalk(STEP_SIZE)
-        posterior = sample(
-            jax.random.key(seed), problem, plan, walk, runner, store=store, callbacks=[Progress(method, disable=False)]
-        )
+        bar = Progress(method, disable=False)
+        posterior = sample(jax.random.key(seed), problem, plan, runner=Local(lanes=5), store=store, callbacks=[bar])
         seconds = float(np.sum([info.seconds for info in posterior.infos]))  # also where the run was there before
         first = _mean_loss(posterior, lambda index: index == 0)
         later = _mean_loss(posterior, lambda index: index > 0) if plan.members > 1 else None
@@ -184,7 +185,7 @@ def _score(posterior: Posterior, task: Task) -> tuple[dict[str, Score], dict[str
 
 
 def _mean_loss(posterior: Posterior, chosen: Callable[[Any], bool]) -> float:
-    return float(np.mean([member.info.loss_end for member in posterior if chosen(member.info.index)]))
+    return float(np.mean([member.info.value("loss_end") for member in posterior if chosen(member.info.index)]))
 
 
 def _write_record(path: Path, settings: dict[str, Any], results: list[Result]) -> None:

@@ -58,7 +58,7 @@ def write(
     and calibration.
 
     Args:
-        posterior: What `sample` or `load` gave.
+        posterior: What `sample`, `load` or `Posterior.from_members` gave.
         out: The folder to write into, made where it is missing.
         data: Rows to predict, best some that training has not seen; None leaves predictions out.
         title: The page's heading; the run's folder or method unless given.
@@ -76,7 +76,7 @@ def write(
         >>> x = jnp.linspace(-1.0, 1.0, 32)
         >>> problem = aw.Problem(lambda key: jnp.zeros(()), lambda w, x: w * x, aw.Normal(scale=0.5),
         ...                      aw.Prior(scale=1.0), data=(x, 2 * x))
-        >>> plan = aw.Plan(chains=4, members=1, first=aw.Training(aw.SGD(0.5), epochs=50, batch_size=32))
+        >>> plan = aw.Plan(aw.AE(aw.Training(aw.SGD(0.5), epochs=50, batch_size=32)), chains=4)
         >>> posterior = aw.sample(jax.random.key(0), problem, plan, callbacks=[])
         >>> report.write(posterior, tempfile.mkdtemp(), title="A line").page.name
         'report.html'
@@ -154,12 +154,13 @@ def _finite(posterior: Posterior, data: ReportData) -> tuple[Prediction | None, 
 def _tiles(posterior: Posterior, about: run.Run) -> list[tuple[str, str, str]]:
     seconds = float(np.sum([info.seconds for info in posterior.infos]))
     later = f"{count(about.chains, 'chain')} of {about.longest:,}"
-    return [("Members", f"{len(posterior):,}", later), ("Training time", duration(seconds), "in all")]
+    time = [("Training time", duration(seconds), "in all")] if seconds else []
+    return [("Members", f"{len(posterior):,}", later), *time]
 
 
 def _title(posterior: Posterior, title: str | None, about: run.Run) -> str:
     store = posterior._store
-    own = store.folder.resolve().name if isinstance(store, DiskStore) else about.method
+    own = store.folder.resolve().name if isinstance(store, DiskStore) else about.method or "Posterior"
     return plain(own if title is None else title, LONGEST_TITLE)
 
 

@@ -13,8 +13,7 @@ from anchorwalk.app.report.data import MOST_FEATURES, ReportData
 from anchorwalk.app.report.elements import Section, Table
 from anchorwalk.app.report.formatting import count, number, percent, plain, share_with_range, shown, spread_out, wilson
 from anchorwalk.app.report.style import BAND, BLUE, INK, MUTED, ORANGE, Picture
-from anchorwalk.errors import Status
-from anchorwalk.likelihoods import NormalLikelihood, OrderedLikelihood
+from anchorwalk.likelihoods import OrderedLikelihood
 from anchorwalk.posterior import metrics
 from anchorwalk.posterior.posterior import Posterior
 from anchorwalk.posterior.prediction import Prediction
@@ -74,7 +73,7 @@ def section(posterior: Posterior, prediction: Prediction, data: ReportData, rows
     """
     likelihood = posterior.likelihood
     assert isinstance(likelihood, OrderedLikelihood)
-    scale, shift = units(prediction, data, isinstance(likelihood, NormalLikelihood))
+    scale, shift = units(prediction, data, not _whole(likelihood))
     targets = split(posterior, prediction, data, rows, scale, shift)
     one = targets[data.shown]
     most = np.argsort(-one.std, kind="stable")[:MOST_ROWS]
@@ -143,7 +142,7 @@ def around(posterior: Posterior, x: Inputs, y: HostArray) -> tuple[HostArray, Ho
     assert isinstance(likelihood, OrderedLikelihood)
     before = likelihood.snap(np.nextafter(y, -np.inf))
     total: Any = 0.0
-    passes = posterior.passes("report", [info for info in posterior.infos if info.status == Status.OK], x, None)
+    passes = posterior.passes("report", [info for info in posterior.infos if info.good], x, None)
     for _, outputs in passes.outputs():
         with jax.enable_x64(True):  # in float32 the distribution function has too few steps near 1
             values = np.stack([before, y], axis=-1)

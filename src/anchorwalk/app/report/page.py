@@ -38,7 +38,7 @@ def render(
     """
     body = [
         f'<header><p class="over">Report of an ensemble</p><h1>{escape(title)}</h1>',
-        f"<p>{escape(run.method)} · written {escape(when)}</p></header>",
+        f"<p>{escape(run.method)}{' · ' if run.method else ''}written {escape(when)}</p></header>",
         *(f'<p class="note">{escape(remark)}</p>' for remark in remarks),
         _tiles(tiles),
     ]
@@ -54,7 +54,7 @@ def render(
             _heading("Do the chains agree?"),
             f'<div class="card">{_lines(diagnosis)}</div></section>',
         ]
-    body += ["<section>", _heading("Training"), _figures(training), "</section>"]
+    body += ["<section>", _heading("Training"), _figures(training), "</section>"] if training else []
     body += ["<section>", _heading("What was run"), _facts(run), "</section>"]
     body += ["<footer>The figures of this page are in the folder <code>figures</code> beside it, as PNG and SVG. "]
     body += [f"Made by anchorwalk {escape(version('anchorwalk'))}.</footer>"]

@@ -1,7 +1,5 @@
 """What a run says of itself: method, plan, network, prior, walk, time."""
 
-import ast
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,15 +13,10 @@ import numpy as np
 from anchorwalk import tree
 from anchorwalk.app.report.formatting import count, duration, number
 from anchorwalk.posterior.posterior import Posterior
-from anchorwalk.run.store import DiskStore, MemoryStore
-from anchorwalk.walks import Autoregressive, GuidedWalk, Hamiltonian, Independent, RandomWalk, Rotation
+from anchorwalk.run.store import DiskStore
+from anchorwalk.serial import from_json
 from anchorwalk.walks.base import Walk
 
-WALKS: dict[str, Any] = {
-    cls.__name__: cls for cls in (Autoregressive, GuidedWalk, Hamiltonian, Independent, RandomWalk, Rotation)
-}
-NO_WALK = "AtMean"
-"""What stands in the walk's place for methods without anchors."""
 Facts = list[tuple[str, str]]
 
 
@@ -32,10 +25,10 @@ class Run:
     """What is known of a run.
 
     Attributes:
-        method: The method's name.
+        method: The method's name; empty where it is not known.
         chains: Number of chains.
         longest: Members of the longest chain, left out ones and those between thinned ones included.
-        first: Epochs of a first training.
+        first: Epochs of a first training; 0 where members have no trace of their training.
         then: Epochs of a later one; 0 where there is none.
         walk: The walk, where it is known and there is one.
         facts: Names and values, to be read.
@@ -59,33 +52,33 @@ def read(posterior: Posterior, walk: Walk | None = None) -> Run:
         posterior: Of one member at least.
         walk: The run's walk, where its settings do not tell.
     """
-    about, environments = _manifest(posterior)
-    settings = posterior.settings
-    text = re.sub(r" [0-9a-f]{16}$", "", settings.get("walk", ""))
-    walk = parse_walk(text) if walk is None else walk
-    text = text or ("" if walk is None else repr(walk))
-    chains = sorted({int(info.chain) for info in posterior.infos})  # type: ignore[arg-type]
-    longest = 1 + max(int(info.index) for info in posterior.infos)  # type: ignore[arg-type]
+    about, settings = posterior.about, posterior.settings
+    described: Mapping[str, Any] = about["method"] if isinstance(about.get("method"), dict) else {}
+    walk = _walk(described) if walk is None else walk
+    chains = sorted({info.chain for info in posterior.infos})
+    longest = 1 + max(info.index for info in posterior.infos)
     first, then = (_epochs(posterior, later) for later in (False, True))
-    method = _method(text, longest, len(posterior.infos))
+    method = str(described.get("title", ""))
     example = next(iter(posterior)).params
     plan = f"{count(len(chains), 'chain')} of {count(longest, 'member')}"
     epochs = len(chains) * (first + (longest - 1) * then)
+    spent = f"{epochs:,} ({first:,} for a first member" + (f", {then:,} for a later one)" if then else ")")
+    seconds = float(np.sum([info.seconds for info in posterior.infos]))
     facts = [
         ("Method", method),
         ("Members", f"{len(posterior):,} ({plan})"),
-        ("Epochs", f"{epochs:,} ({first:,} for a first member" + (f", {then:,} for a later one)" if then else ")")),
-        ("First training", settings.get("first", "")),
+        ("Epochs", spent if first else _passes(about, len(chains))),
+        ("First training", settings.get("first", settings.get("training", ""))),
         ("Later trainings", settings.get("then", "") if longest > 1 else ""),
         ("Network", f"{tree.size(example):,} parameters in {count(len(jax.tree.leaves(example)), 'array')}"),
         ("Likelihood", repr(posterior.likelihood)),
         ("Prior", _prior(about.get("prior"))),
-        ("Walk", "none" if text.startswith(NO_WALK) else text),
-        ("Perturbed targets", {"True": "yes", "False": "no"}.get(settings.get("perturb_targets", ""), "")),
+        ("Walk", repr(walk) if walk is not None else _other_walk(described)),
+        ("Perturbed targets", _yes_or_no(settings.get("perturb_targets", ""))),
         ("Training rows", f"{about['rows']:,}" if isinstance(about.get("rows"), int) else ""),
-        ("Runner", settings.get("runner", "")),
-        ("Training time", duration(float(np.sum([info.seconds for info in posterior.infos])))),
-        ("Versions", _versions(environments)),
+        ("Blocks", _blocks(settings)),
+        ("Training time", duration(seconds) if seconds else ""),
+        ("Versions", _versions(_environments(posterior))),
         ("Run", _written(posterior)),
     ]
     return Run(
@@ -93,42 +86,55 @@ def read(posterior: Posterior, walk: Walk | None = None) -> Run:
     )
 
 
-def parse_walk(text: str) -> Walk | None:
-    """One of this package's walks from its text, or None; nothing of the text is run.
-
-    Example:
-        >>> parse_walk("GuidedWalk(step_size=0.1)")
-        GuidedWalk(step_size=0.1)
-        >>> parse_walk("open('file')")
-    """
-    found = re.fullmatch(r"(\w+)\(([\w.=, +-]*)\)", text)
-    if found is None or found[1] not in WALKS:
-        return None
+def _walk(method: Mapping[str, Any]) -> Walk | None:
+    """The walk of a method's JSON, where it is one of this package's."""
     try:
-        pairs = [part.split("=") for part in found[2].split(",") if part.strip()]
-        return WALKS[found[1]](**{name.strip(): ast.literal_eval(value.strip()) for name, value in pairs})  # type: ignore[no-any-return]
-    except (ValueError, TypeError, SyntaxError):  # a text that is not quite what a walk writes
+        found = from_json(method["settings"]["walk"])
+    except (KeyError, TypeError, ValueError, OverflowError):  # no walk, or a manifest of another hand
         return None
+    return found if isinstance(found, Walk) else None
 
 
-def _method(walk: str, longest: int, members: int) -> str:
-    if walk.startswith(NO_WALK):
-        return "Maximum a posteriori estimate" if members == 1 else "Deep ensemble, without anchors"
-    return "Anchored ensemble" if longest == 1 else "Sequential anchored ensemble"
+def _other_walk(method: Mapping[str, Any]) -> str:
+    """The name of a walk that is not of this package."""
+    try:
+        return str(method["settings"]["walk"]["name"])
+    except (KeyError, TypeError):
+        return ""
 
 
 def _epochs(posterior: Posterior, later: bool) -> int:
     for info in posterior.infos:
-        if (info.index > 0) == later:  # type: ignore[operator]
-            return len(posterior[int(info.chain), int(info.index)].losses)  # type: ignore[arg-type]
+        if (info.index > 0) == later:
+            return len(posterior[info.chain, info.index].trace)
     return 0
 
 
-def _manifest(posterior: Posterior) -> tuple[Mapping[str, Any], tuple[Mapping[str, Any], ...]]:
+def _passes(about: Mapping[str, Any], chains: int) -> str:
+    """What the plan's calls cost, for members without a trace; empty where it is not known."""
+    try:
+        calls = about["plan"]["calls"]
+        cost = chains * sum(float(passes) * int(times) for _, _, passes, times in calls)
+    except (KeyError, TypeError, ValueError, OverflowError):  # no run, or a manifest of another hand
+        return ""
+    return f"{cost:,.0f} in all, as passes over the training rows" if np.isfinite(cost) and cost > 0 else ""
+
+
+def _environments(posterior: Posterior) -> tuple[Mapping[str, Any], ...]:
     store = posterior._store
-    if isinstance(store, DiskStore):
-        return store.manifest.about, store.manifest.environments
-    return (store._about if isinstance(store, MemoryStore) else {}), ()
+    return store.manifest.environments if isinstance(store, DiskStore) else ()
+
+
+def _yes_or_no(setting: str) -> str:
+    return {"True": "yes", "False": "no"}.get(setting.split(" ")[0], "")
+
+
+def _blocks(settings: Mapping[str, str]) -> str:
+    """How chains were trained side by side."""
+    if not {"lanes", "cores"} <= set(settings):
+        return ""
+    chains, cores = "chain" if settings["lanes"] == "1" else "chains", "core" if settings["cores"] == "one" else "cores"
+    return f"{settings['lanes']} {chains} in a program, which may use {settings['cores']} {cores}"
 
 
 def _prior(form: Any) -> str:
@@ -166,12 +172,14 @@ def _written(posterior: Posterior) -> str:
 def _remarks(posterior: Posterior) -> list[str]:
     remarks = []
     if posterior.diverged:
-        by_chain = Counter(int(info.chain) for info in posterior.infos if info.status)  # type: ignore[arg-type]
+        by_chain = Counter(info.chain for info in posterior.infos if not info.good)
         where = f"chain {next(iter(by_chain))}" if len(by_chain) == 1 else f"{len(by_chain)} chains"
         remarks.append(
             f"{posterior.diverged:,} of {count(len(posterior.infos), 'member')} did not stay finite (in {where}) and "
             "are left out. That is a selection: anchors whose training diverges are not represented."
         )
+    if posterior.failed:
+        remarks.append(f"{count(len(posterior.failed), 'chain')} had no good first member and cannot be shown.")
     if not posterior.complete:
         remarks.append("The run was ended before its plan was done; the report shows the members so far.")
     return remarks

@@ -11,7 +11,6 @@ from anchorwalk.app.report import style
 from anchorwalk.app.report.formatting import count, number, percent, spread_out
 from anchorwalk.app.report.run import Run
 from anchorwalk.app.report.style import BAND, BLUE, CHAINS, GREEN, GRID, MUTED, ORANGE, Picture
-from anchorwalk.errors import Status
 from anchorwalk.posterior.posterior import Posterior
 from anchorwalk.types import Array, HostArray, Key
 from anchorwalk.walks import diagnostics
@@ -28,9 +27,11 @@ POINTS = 400
 TRACES = 3
 
 
-def losses(posterior: Posterior, run: Run) -> Picture:
-    """Losses along epochs: of the first training, and of the last members of each chain."""
-    there = {(int(info.chain), int(info.index)) for info in posterior.infos}  # type: ignore[arg-type]
+def losses(posterior: Posterior, run: Run) -> Picture | None:
+    """Losses along epochs: of the first training, and of the last members of each chain; None where none are known."""
+    if not run.first:
+        return None
+    there = {(info.chain, info.index) for info in posterior.infos}
     chains = sorted({chain for chain, _ in there})
     chosen = [chains[i] for i in spread_out(len(chains), LINES if len(chains) <= LINES else CHAINS_READ)]
     last = sorted({index for _, index in there if index})[-LAST:]
@@ -96,7 +97,7 @@ def _rectangle(
     for line, chain in enumerate(chains):
         for place, index in enumerate(indices):
             if (chain, index) in there:
-                values = np.asarray(posterior[chain, index].losses, float)[:epochs]
+                values = np.asarray(posterior[chain, index].trace, float)[:epochs]
                 result[line, place * epochs : place * epochs + len(values)] = values
     result[~np.isfinite(result)] = np.nan
     return result
@@ -142,9 +143,9 @@ def _limits(table: HostArray) -> tuple[float, float]:
 
 def members(posterior: Posterior, run: Run) -> Picture | None:
     """Loss of each member on all rows before and after its training; None where it was not evaluated."""
-    good = [info for info in posterior.infos if info.status == Status.OK]
+    good = [info for info in posterior.infos if info.good]
     index = np.asarray([info.index for info in good], int)
-    before, after = (np.asarray([getattr(i, name) for i in good], float) for name in ("loss_start", "loss_end"))
+    before, after = (np.asarray([i.value(name) for i in good], float) for name in ("loss_start", "loss_end"))
     kept = (index > 0) & np.isfinite(before) & np.isfinite(after)
     if run.longest < 3 or not kept.any():
         return None

@@ -3,20 +3,21 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
-
-import jax.numpy as jnp
+from typing import Any, Protocol, runtime_checkable
 
 from anchorwalk.benchmark.tasks import Case
+from anchorwalk.methods.ae import AE
 from anchorwalk.plan.plan import Plan
 from anchorwalk.posterior.posterior import Posterior
 from anchorwalk.run.callbacks import Progress
-from anchorwalk.run.runners import Runner, Sequential, SideBySide, Vectorized
-from anchorwalk.run.sample import sample
+from anchorwalk.run.runners import Local
+from anchorwalk.run.sample import sample, sample_many
+from anchorwalk.serial import to_json
 from anchorwalk.types import Key
-from anchorwalk.walks.base import Walk
+from anchorwalk.walks import Independent
 
 
+@runtime_checkable
 class Method(Protocol):
     """A way to an approximate posterior. A new one is a file in this folder and a line in its `__init__`."""
 
@@ -52,58 +53,53 @@ class Method(Protocol):
         ...
 
 
-Choice = Callable[[Case, int], tuple[Plan, Walk]]
-"""From a case and a budget to a plan and a walk."""
+Choice = Callable[[Case, int], Plan]
+"""From a case and a budget to a plan."""
 
 
 @dataclass(frozen=True)
-class Anchored:
-    """A method that is a plan and a walk.
+class Entry:
+    """A method of the benchmark that is a plan.
 
     Attributes:
         name: As in commands.
-        choose: Gives plan and walk.
-        perturb_targets: See `sample`.
+        choose: Gives the plan.
     """
 
     name: str
     choose: Choice
-    perturb_targets: bool = False
 
     def settings(self, case: Case, budget: int) -> dict[str, Any]:
-        """The plan and the walk."""
-        plan, walk = self.choose(case, budget)
-        trainings = {"first": plan.first, "then": plan.then}
+        """The plan, its trainings and its walk."""
+        plan = self.choose(case, budget)
+        method = plan.method
+        named = {"training": "first", "first": "first", "then": "then"}  # as records have always called them
+        trainings = {named[name]: getattr(method, name, None) for name in named if hasattr(method, name)}
+        described: dict[str, Any] = {name: repr(value) for name, value in trainings.items() if value is not None}
+        if not described:
+            described = {"method": to_json("method", method)}
         return {
-            "plan": {
-                "chains": plan.chains,
-                "members": plan.total,
-                "epochs": plan.epochs,
-                **{name: repr(training) for name, training in trainings.items() if training is not None},
-            },
-            "walk": repr(walk),
-            **({"perturb_targets": True} if self.perturb_targets else {}),
+            "plan": {"chains": plan.chains, "members": plan.total, "epochs": plan.epochs, **described},
+            "walk": repr(getattr(method, "walk", Independent() if isinstance(method, AE) else None)),
+            **({"perturb_targets": True} if getattr(method, "perturb_targets", False) else {}),
         }
 
     def together(self, case: Case, budget: int) -> int:
         """As many runs as fill the lanes that the case trains side by side."""
         if case.settings.keep == "best":  # each run holds rows of its own back
             return 1
-        return max(1, case.side_by_side // self.choose(case, budget)[0].chains)
+        return max(1, case.side_by_side // self.choose(case, budget).chains)
 
     def run(
         self, keys: Sequence[Key], case: Case, budget: int, folder: Path | None, quiet: bool
     ) -> Iterator[Posterior]:
         """Runs side by side where there are several, and by themselves where there is one."""
-        plan, walk = self.choose(case, budget)
+        plan = self.choose(case, budget)
         callbacks = [] if quiet else [Progress()]
         if case.side_by_side == 1 or case.settings.keep == "best":
-            narrow: Runner = Sequential() if case.side_by_side == 1 else Vectorized(min(plan.chains, case.side_by_side))
+            runner = Local(lanes=min(plan.chains, case.side_by_side))
             for key in keys:
-                yield sample(key, case.problem, plan, walk, narrow, folder, callbacks, self.perturb_targets)
+                yield sample(key, case.problem, plan, runner=runner, store=folder, callbacks=callbacks)
             return
-        whole = Plan(plan.chains * len(keys), plan.members, plan.first, plan.then)
-        runner = SideBySide(jnp.stack(list(keys)), plan.chains, case.side_by_side)
-        posterior = sample(keys[0], case.problem, whole, walk, runner, None, callbacks, self.perturb_targets)
-        for run in range(len(keys)):
-            yield posterior.select(range(run * plan.chains, (run + 1) * plan.chains))
+        runner = Local(threads=1, lanes=case.side_by_side)
+        yield from sample_many(keys, case.problem, plan, runner=runner, callbacks=callbacks)

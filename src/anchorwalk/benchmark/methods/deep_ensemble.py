@@ -1,15 +1,15 @@
 """Deep ensembles: the members of an anchored ensemble without anchors."""
 
-from anchorwalk.benchmark.methods.base import Anchored
+from anchorwalk.benchmark.methods.base import Entry
 from anchorwalk.benchmark.tasks import Case
-from anchorwalk.methods.deep_ensemble import AtMean
+from anchorwalk.methods.deep_ensemble import DeepEnsemble
 from anchorwalk.plan.plan import Plan
-from anchorwalk.walks.base import Walk
 
 
-def choose(case: Case, budget: int) -> tuple[Plan, Walk]:
+def choose(case: Case, budget: int) -> Plan:
     """As many members as the anchored ensemble, all pulled to the prior's mean."""
-    return Plan.paper("ae", budget, case.settings.training("first", 100, case.problem.n)), AtMean()
+    training = case.settings.training("first", 100, case.problem.n)
+    return Plan(DeepEnsemble(training), chains=Plan.paper("ae", budget, training).chains)
 
 
-DEEP_ENSEMBLE = Anchored("deep_ensemble", choose)
+DEEP_ENSEMBLE = Entry("deep_ensemble", choose)

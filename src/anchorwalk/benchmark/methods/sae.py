@@ -1,19 +1,18 @@
 """Sequential anchored ensembles (paper, Algorithm 2), planned as in Tables 4 and 5."""
 
-from anchorwalk.benchmark.methods.base import Anchored
+from anchorwalk.benchmark.methods.base import Entry
 from anchorwalk.benchmark.tasks import Case
 from anchorwalk.plan.plan import Plan
 from anchorwalk.walks import GuidedWalk
-from anchorwalk.walks.base import Walk
 
 
-def choose(case: Case, budget: int) -> tuple[Plan, Walk]:
+def choose(case: Case, budget: int) -> Plan:
     """Chains of one long and many short trainings, anchors from the guided walk with the authors' step."""
     settings, rows = case.settings, case.problem.n
     first = settings.training("first", 100, rows)
     then = settings.training("then", settings.later_epochs, rows)
-    plan = Plan.paper("sae", budget, first, then, later_epochs=settings.later_epochs)
-    return plan, GuidedWalk(step_size=settings.relative_step)
+    walk = GuidedWalk(step_size=settings.relative_step)
+    return Plan.paper("sae", budget, first, then, later_epochs=settings.later_epochs, walk=walk)
 
 
-SAE = Anchored("sae", choose)
+SAE = Entry("sae", choose)

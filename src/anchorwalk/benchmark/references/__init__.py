@@ -1,7 +1,7 @@
-"""Reference posteriors: published ones, ours, and Hamiltonian Monte Carlo on the same `Problem` to make one.
+"""Reference posteriors: published ones, and ours, which chains of `HMC` on the same `Problem` make.
 
-Import `Reference`, `distances`, `packaged` and `published` from here. `references.hmc` needs blackjax (extra
-`reference`); what reads references does not.
+Import `Reference`, `distances`, `packaged` and `published` from here; `references.make` makes one and needs blackjax
+(extra `reference`).
 """
 
 from anchorwalk.benchmark.references.references import Reference, distances, packaged, published

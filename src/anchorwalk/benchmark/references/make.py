@@ -1,63 +1,103 @@
-"""From a problem to a reference posterior: chains, evidence, a compact file."""
+"""From a problem to a reference posterior: chains of Hamiltonian Monte Carlo, evidence, a compact file."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from anchorwalk import checks, tree
 from anchorwalk.benchmark.references import references
 from anchorwalk.benchmark.references.evidence import Evidence, examine
-from anchorwalk.benchmark.references.hmc import Sampler, hamiltonian
+from anchorwalk.plan.plan import Plan
+from anchorwalk.posterior.posterior import Posterior
 from anchorwalk.problem import Problem
+from anchorwalk.run.callbacks import Callback
+from anchorwalk.run.sample import sample
+from anchorwalk.run.store import DiskStore
+from anchorwalk.types import HostArray
+
+
+class Chains(NamedTuple):
+    """What the chains of a seed left.
+
+    Attributes:
+        vectors: Parameters as vectors, shape (chains, draws, D).
+        starts: The chains' starts, shape (chains, D).
+        values: What the method says of each draw, by name, each of shape (chains, draws).
+    """
+
+    vectors: HostArray
+    starts: HostArray
+    values: dict[str, HostArray]
+
+
+def run(seed: int, problem: Problem, plan: Plan, folder: Path, callbacks: Sequence[Callback]) -> Chains:
+    """Run or resume the chains of a seed."""
+    store = DiskStore(folder)
+    posterior = sample(jax.random.key(seed), problem, plan, store=store, callbacks=callbacks)
+    if not posterior.complete:
+        raise KeyboardInterrupt
+    starts = np.stack([store.state(chain).start for chain in range(plan.chains)])
+    return Chains(vectors_of(posterior, plan), starts, _values(posterior, plan))
+
+
+def vectors_of(posterior: Posterior, plan: Plan) -> HostArray:
+    """Draws as vectors, shape (chains, draws, D)."""
+    vectors = [np.asarray(tree.ravel(member.params)) for member in posterior]
+    return np.stack(vectors).reshape(plan.chains, plan.members, -1)
+
+
+def _values(posterior: Posterior, plan: Plan) -> dict[str, HostArray]:
+    shape = plan.chains, plan.members
+    names = posterior.infos[0].values
+    return {name: np.reshape([info.value(name) for info in posterior.infos], shape) for name in names}
 
 
 def make(
     problem: Problem,
     x_test: Any,
-    sampler: Sampler,
+    plan: Plan,
     seeds: Sequence[int],
     folder: Path,
-    report: Callable[[str, int, int], None] = lambda stage, done, total: None,
+    callbacks: Callable[[int], Sequence[Callback]] = lambda seed: (),
 ) -> tuple[Evidence, dict[str, Any]]:
-    """Run or go on with the chains, and examine them.
+    """Run or resume the chains, and examine them.
 
     Args:
         problem: The posterior.
         x_test: Test inputs.
-        sampler: How much Hamiltonian Monte Carlo.
+        plan: How much Hamiltonian Monte Carlo.
         seeds: Each makes chains of its own, and all are pooled: a reference can grow without being made anew.
         folder: Where the runs are kept, one beside the other as FOLDER-seedS.
-        report: Told of progress.
+        callbacks: Those of a seed's run.
 
     Returns:
         The evidence with the predictions, and all that a record should say of them.
+
+    Raises:
+        InvalidInput: An odd number of chains, whose halves cannot be compared.
     """
-    runs = []
-    for seed in seeds:
-        place = folder.with_name(f"{folder.name}-seed{seed}")
-        runs.append(hamiltonian(jax.random.key(seed), problem, sampler, place, partial(_with_seed, report, seed)))
+    if plan.chains % 2:
+        checks.reject("chains", plan.chains, "an even number", "Halves of the chains are compared.")
+    runs = [run(s, problem, plan, folder.with_name(f"{folder.name}-seed{s}"), list(callbacks(s))) for s in seeds]
     inputs = jax.tree.map(lambda leaf: np.asarray(leaf, _dtype(leaf)), x_test)
     evidence = examine(
-        problem, np.concatenate([run.vectors for run in runs]), inputs, np.concatenate([run.starts for run in runs])
+        problem, np.concatenate([one.vectors for one in runs]), inputs, np.concatenate([one.starts for one in runs])
     )
+    values = {name: np.concatenate([one.values[name] for one in runs]) for name in runs[0].values}
+    tenths = np.array_split(values["log_density"], 10, axis=1)
     about = {
         "seeds": list(seeds),
-        "sampler": asdict(sampler),
-        "acceptance": [round(float(value), 3) for run in runs for value in run.acceptance],
-        "divergent": [round(float(value), 4) for run in runs for value in run.divergent],
-        "step_size": [round(float(value), 5) for run in runs for value in run.step_size],
-        "log_density_by_tenths": [round(float(v), 1) for v in np.mean([run.log_density for run in runs], axis=(0, 1))],
+        "plan": plan.to_json(),
+        "acceptance": [round(float(value), 3) for value in values["acceptance"].mean(axis=1)],
+        "divergent": [round(float(value), 4) for value in values["divergent"].mean(axis=1)],
+        "step_size": [round(float(value), 5) for value in values["step_size"].mean(axis=1)],
+        "log_density_by_tenths": [round(float(part.mean()), 1) for part in tenths if part.size],
         "evidence": evidence.summary,
     }
     return evidence, about
-
-
-def _with_seed(report: Callable[[str, int, int], None], seed: int, stage: str, done: int, total: int) -> None:
-    report(f"seed {seed}, {stage}", done, total)
 
 
 def store(path: Path, evidence: Evidence, about: dict[str, Any]) -> None:

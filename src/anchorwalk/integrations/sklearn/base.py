@@ -14,7 +14,6 @@ from anchorwalk import checks
 from anchorwalk.integrations.sklearn import planning, saving
 from anchorwalk.integrations.sklearn.networks import Maker
 from anchorwalk.likelihoods import Likelihood
-from anchorwalk.methods.deep_ensemble import AtMean
 from anchorwalk.networks import Network
 from anchorwalk.plan.plan import Plan
 from anchorwalk.posterior.posterior import Posterior
@@ -25,7 +24,6 @@ from anchorwalk.run.callbacks import Progress
 from anchorwalk.run.sample import sample
 from anchorwalk.run.store import DiskStore, MemoryStore
 from anchorwalk.types import HostArray
-from anchorwalk.walks import GuidedWalk
 
 STEP_SIZE = 0.2
 """Step of the anchors' walk between members, in prior standard deviations."""
@@ -143,28 +141,36 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
             network.init, network.apply, self._likelihood(), self._prior(), data=(rows.x, rows.y), weights=rows.weights
         )
         if going_on:
-            plan = planning.grown(self.plan_, self.method, self.budget)
+            plan = planning.grown(self.plan_, self.budget)
         else:
             size = planning.batch_rows(self.batch_size, len(rows.y))
             own = self.network is not None
-            plan = planning.default_plan(self.method, self.budget, self.chains, size, self.learning_rate, own)
+            plan = planning.default_plan(
+                self.method,
+                self.budget,
+                self.chains,
+                size,
+                self.learning_rate,
+                own,
+                self.step_size,
+                self._perturbs(),
+            )
         self._sample(problem, plan)
         return self
 
     def _sample(self, problem: Problem, plan: Plan) -> None:
-        walk = GuidedWalk(step_size=self.step_size) if self.method != "deep_ensemble" else AtMean()
         key = jax.random.key(self._seed)
 
         def run(plan: Plan) -> Posterior:
             listeners = [Progress(type(self).__name__)] if self.verbose else []
-            found = sample(key, problem, plan, walk, "auto", self._store, listeners, self._perturbs())
+            found = sample(key, problem, plan, store=self._store, callbacks=listeners)
             self.plan_ = plan
             return found
 
         if self.seconds is None:
             self.posterior_ = run(plan)
         else:
-            self.posterior_ = planning.until(self.seconds, plan, self.method, run)
+            self.posterior_ = planning.until(self.seconds, plan, run)
         self.n_iter_ = self.plan_.epochs
 
     # Prediction.
@@ -212,16 +218,14 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
             if not isinstance(self._store, MemoryStore):
                 state["_store"], state["_frozen"] = saving.in_memory(posterior), True
             state["_infos"] = posterior.infos
-            state["_settings"] = dict(posterior.settings), posterior.complete
+            state["_settings"] = dict(posterior.settings), posterior.complete, posterior.failed
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if "_infos" in state:
-            infos, (settings, complete) = self.__dict__.pop("_infos"), self.__dict__.pop("_settings")
-            self.posterior_ = Posterior(
-                self._store, self._network().apply, self._likelihood(), infos, settings, complete
-            )
+            infos, settings = self.__dict__.pop("_infos"), self.__dict__.pop("_settings")
+            self.posterior_ = Posterior(self._store, self._network().apply, self._likelihood(), infos, *settings)
 
     def _as_prior(self, default: Prior) -> Prior:
         if self.prior is None:

@@ -8,8 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anchorwalk import checks
+from anchorwalk.methods.ae import AE
+from anchorwalk.methods.deep_ensemble import DeepEnsemble
+from anchorwalk.methods.sae import SAE
 from anchorwalk.optimizers import Adam, Training
 from anchorwalk.plan.plan import Plan
+from anchorwalk.walks import GuidedWalk
 
 METHODS = ("sae", "ae", "deep_ensemble")
 CHAINS = 4
@@ -61,7 +65,16 @@ def batch_rows(given: Any, n: int) -> int:
     return min(checks.count("batch_size", given), n)
 
 
-def default_plan(method: str, budget: int, chains: int | None, batch_size: int, rate: float | None, own: bool) -> Plan:
+def default_plan(
+    method: str,
+    budget: int,
+    chains: int | None,
+    batch_size: int,
+    rate: float | None,
+    own: bool,
+    step_size: float,
+    perturbs: bool,
+) -> Plan:
     """A plan for a budget of epochs over all chains."""
     checks.choice("method", method, METHODS)
     budget = checks.count("budget", budget)
@@ -74,31 +87,33 @@ def default_plan(method: str, budget: int, chains: int | None, batch_size: int, 
 
     if method != "sae":
         members = min(MEMBERS if chains is None else checks.count("chains", chains), budget)
-        return Plan(members, 1, training(first_rate, budget // members))
+        scratch = training(first_rate, budget // members)
+        return Plan(AE(scratch, perturbs) if method == "ae" else DeepEnsemble(scratch), members)
     chains = min(CHAINS if chains is None else checks.count("chains", chains), budget)
     first = training(first_rate, max(1, round(FIRST_SHARE * budget / chains)))
     then = training(later_rate, max(1, round(budget / chains / LATER)))
-    return Plan.from_budget(budget, chains, first, then)
+    return Plan.from_budget(budget, SAE(first, then, GuidedWalk(step_size=step_size), perturbs), chains)
 
 
-def grown(plan: Plan, method: str, budget: int) -> Plan:
-    """The same trainings, as many as a larger budget holds; never fewer than there are."""
-    more = Plan.from_budget(max(budget, plan.epochs), plan.chains if method == "sae" else None, plan.first, plan.then)
+def grown(plan: Plan, budget: int) -> Plan:
+    """The same method with as many members as a larger budget holds; never fewer than there are."""
+    chains = None if getattr(plan.method, "one_member", False) else plan.chains
+    more = Plan.from_budget(max(budget, int(plan.epochs)), plan.method, chains)
     return replace(plan, chains=max(plan.chains, more.chains), members=max(plan.members, more.members))
 
 
-def until(seconds: float, plan: Plan, method: str, run: Callable[[Plan], Any]) -> Any:
+def until(seconds: float, plan: Plan, run: Callable[[Plan], Any]) -> Any:
     """Run a plan's first trainings, whatever they take, and then more of it until about so many seconds are over."""
     checks.positive("seconds", seconds)
     began = time.perf_counter()
-    more = 1 if method == "sae" else plan.chains
+    walks = not getattr(plan.method, "one_member", False)
+    more = 1 if walks else plan.chains
     plan = replace(plan, members=1)
     found = run(plan)
     if time.perf_counter() - began >= seconds:
         return found
     while more:
         before = time.perf_counter()
-        walks = method == "sae"
         plan = replace(plan, chains=plan.chains + more * (not walks), members=plan.members + more * walks)
         found = run(plan)
         now = time.perf_counter()

@@ -2,27 +2,26 @@
 
 import json
 import shutil
-from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
-from anchorwalk import checks, files, tree
+from anchorwalk import checks, files
 from anchorwalk.errors import StoreDamaged
-from anchorwalk.methods.base import ChainState
-from anchorwalk.optimizers import Adam, Training
+from anchorwalk.methods.base import Draws
 from anchorwalk.plan.plan import Plan
 from anchorwalk.posterior.load import load as load_run
 from anchorwalk.posterior.posterior import Posterior
 from anchorwalk.prior import Prior
 from anchorwalk.run.store import DiskStore, MemoryStore, Round
 from anchorwalk.run.store.disk import LOCK
-from anchorwalk.walks.base import WalkState
+from anchorwalk.serial import from_json
 
 NAME = "estimator.json"
-FORMAT = 1
+FORMAT = 2
 PLAIN = str | int | float | bool | None
 CLASS_KINDS = "biufU"
 """Kinds of NumPy arrays that classes may have: truth values, numbers, text."""
@@ -52,9 +51,12 @@ def in_memory(posterior: Posterior) -> MemoryStore:
     """The members of a posterior in memory, to predict with; its chains cannot go on from there."""
     found = MemoryStore()
     for info in posterior.infos:
-        chain, index = int(info.chain), int(info.index)  # type: ignore[arg-type]
-        member = tree.stack([posterior[chain, index]])
-        found.commit(Round((chain,), index, member, ChainState(WalkState((), ()), None, ())))
+        member = posterior[info.chain, info.index]
+        params, trace = jax.tree.map(lambda leaf: np.asarray(leaf)[None, None], (member.params, member.trace))
+        values = {name: np.full((1, 1), value) for name, value in info.values.items()}
+        draws = Draws(params, trace, np.full((1, 1), info.good), values)
+        status = np.full((1, 1), info.status)
+        found.commit(Round((info.chain,), info.index, "copy", 0, info.index, draws, status, info.seconds, ()))
     return found
 
 
@@ -62,20 +64,19 @@ def load(cls: type, folder: Path, network: Any) -> Any:
     """A saved estimator.
 
     Raises:
-        InvalidInput: No saved estimator, one of another kind, or a network that is missing or not wanted.
+        InvalidInput: No saved estimator, one of another kind or format, or a network that is missing or not wanted.
         StoreDamaged: An estimator.json that cannot be read.
     """
     try:
         about = json.loads((folder / NAME).read_bytes())
-        kind, params = str(about["estimator"]), dict(about["params"])
-        if about["format"] != FORMAT:
-            given = f"{NAME} of format {about['format']}"
-            checks.reject("load", given, f"format {FORMAT}", "Load it with the version that wrote it.")
+        kind, params, form = str(about["estimator"]), dict(about["params"]), about["format"]
     except FileNotFoundError:
         remedy = "Pass the folder that save() wrote."
         checks.reject("load", f"{str(folder)!r} without {NAME}", "a saved estimator", remedy)
     except (ValueError, KeyError, TypeError) as error:
         raise StoreDamaged(f"{folder / NAME} is not what was written ({error!r})") from None
+    if form != FORMAT:
+        checks.reject("load", f"{NAME} of format {form}", f"format {FORMAT}", "Load it with the version that wrote it.")
     if kind != cls.__name__:
         checks.reject("load", f"a saved {kind}", f"a {cls.__name__}", f"Call {kind}.load.")
     if about["own_network"] != (network is not None):
@@ -86,7 +87,7 @@ def load(cls: type, folder: Path, network: Any) -> Any:
         estimator = cls(**{**params, "hidden": tuple(params["hidden"]), "network": network})
         _restore(estimator, about["fitted"])
         apply = estimator._network().apply
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise StoreDamaged(f"{folder / NAME} is not what was written ({error!r})") from None
     estimator._store, estimator._frozen = DiskStore(folder), False
     estimator.posterior_ = load_run(folder, apply)
@@ -105,10 +106,9 @@ def _form(estimator: Any) -> dict[str, Any]:
     fitted: dict[str, Any] = {
         "seed": estimator._seed,
         "features": estimator.n_features_in_,
-        "plan": {**asdict(estimator.plan_), "first": _training(estimator.plan_.first)},
+        "plan": estimator.plan_.to_json(),
         "scaling": _scaling(estimator.scaling_),
     }
-    fitted["plan"]["then"] = _training(estimator.plan_.then)
     if hasattr(estimator, "feature_names_in_"):
         fitted["feature_names"] = estimator.feature_names_in_.tolist()
     if hasattr(estimator, "classes_"):
@@ -135,8 +135,7 @@ def _restore(estimator: Any, fitted: dict[str, Any]) -> None:
     estimator._seed = int(fitted["seed"])
     estimator.n_features_in_ = int(fitted["features"])
     plan = fitted["plan"]
-    trainings = {name: _training_from(plan[name]) for name in ("first", "then")}
-    estimator.plan_ = Plan(**{**plan, **trainings})
+    estimator.plan_ = Plan(from_json(plan["method"]), plan["chains"], plan["members"])
     estimator.n_iter_ = estimator.plan_.epochs
     estimator.scaling_ = scaling(fitted["scaling"])
     if "feature_names" in fitted:
@@ -161,14 +160,3 @@ def _classes(classes: Any) -> dict[str, Any]:
     if classes.dtype.kind not in CLASS_KINDS:
         checks.reject("save", f"classes of type {classes.dtype}", "text, numbers or truth values", "Use text.")
     return {"dtype": classes.dtype.str, "values": classes.tolist()}
-
-
-def _training(training: Training | None) -> dict[str, Any] | None:
-    if training is None:
-        return None
-    optimizer = {name: value for name, value in asdict(training.optimizer).items() if value is not None}
-    return {"epochs": training.epochs, "batch_size": training.batch_size, "adam": optimizer}
-
-
-def _training_from(form: dict[str, Any] | None) -> Training | None:
-    return None if form is None else Training(Adam(**form["adam"]), form["epochs"], form["batch_size"])

@@ -1,13 +1,10 @@
-"""Ways to run the chains of a plan: one after the other, side by side in blocks, or in threads.
+"""Where the calls of a run are carried out: on this machine, or elsewhere.
 
-Import the runners and `Runner`, their contract, from here; `choose` and `parse` pick one for `sample`.
+Import `Local`, and `Runner`, `Session`, `Job` and `Layout`, the contract of runners, from here.
 """
 
-from anchorwalk.run.runners.auto import choose, parse
-from anchorwalk.run.runners.base import Lanes, Runner
-from anchorwalk.run.runners.sequential import Sequential
-from anchorwalk.run.runners.side_by_side import SideBySide
-from anchorwalk.run.runners.threaded import Threaded
-from anchorwalk.run.runners.vectorized import Vectorized
+from anchorwalk.run.runners.base import Job, Layout, Result, Runner, Session
+from anchorwalk.run.runners.layout import choose
+from anchorwalk.run.runners.local import Local
 
-__all__ = ["Lanes", "Runner", "Sequential", "SideBySide", "Threaded", "Vectorized", "choose", "parse"]
+__all__ = ["Job", "Layout", "Local", "Result", "Runner", "Session", "choose"]

@@ -1,39 +1,100 @@
-"""What a runner is: it trains one member of every chain of a block, as one compiled program."""
+"""What a runner is: it carries out calls for blocks of chains and returns futures."""
 
-from typing import Any, Protocol, runtime_checkable
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from anchorwalk.methods.base import ChainState, Member
-from anchorwalk.methods.chain import Options, Recipe
+from anchorwalk.methods.base import Call, Draws, Method, State
+from anchorwalk.problem import Problem
 from anchorwalk.types import Key
 
-Lanes = np.ndarray[tuple[int], np.dtype[np.uint32]]
+Numbers = np.ndarray[tuple[int], np.dtype[np.uint32]]
 """Numbers, one for each chain of a block."""
+
+
+class Layout(NamedTuple):
+    """What of the way a run is carried out decides the last bits of its results.
+
+    Attributes:
+        lanes: Chains of a block, side by side under vmap.
+        wide: Whether a program may use several cores.
+    """
+
+    lanes: int
+    wide: bool
+
+
+class Job(NamedTuple):
+    """One call for a block of chains.
+
+    Attributes:
+        call: Which call.
+        number: Of the call in its chains.
+        roots: The root key of the run; a key for each chain where the block has chains of several runs.
+        chains: The chains' numbers, up to `Layout.lanes` of them.
+        attempts: For call 0, which starts the chains: how often each has failed.
+        states: For later calls: stacked states.
+    """
+
+    call: Call
+    number: int
+    roots: Key
+    chains: Numbers
+    attempts: Numbers
+    states: State
+
+
+class Result(NamedTuple):
+    """What a job left, on the host.
+
+    Attributes:
+        states: Stacked states.
+        draws: Stacked draws, with a leading axis of chains.
+        seconds: Wall time of the job.
+    """
+
+    states: State
+    draws: Draws
+    seconds: float
+
+
+class Session(Protocol):
+    """A runner at work on one method and problem; closed when the run ends."""
+
+    @property
+    def slots(self) -> int:
+        """Jobs that are carried out at a time."""
+        ...
+
+    def submit(self, job: Job) -> Future[Result]:
+        """Carry out a job, some time from now."""
+        ...
+
+    def __enter__(self) -> "Session": ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
 
 
 @runtime_checkable
 class Runner(Protocol):
-    """Trains blocks of chains; everything that it takes and returns has a leading axis of chains.
+    """Carries out calls. A chain's draws depend on its keys and on the layout, not on its lane or its neighbours."""
 
-    A chain's members depend on its own keys alone: not on its lane, its neighbours or the number of chains.
-    """
+    def layout(self, problem: Problem, chains: int, recorded: Layout | None) -> Layout:
+        """How blocks are laid out.
 
-    @property
-    def width(self) -> int:
-        """Chains in a block."""
+        Args:
+            problem: As the method prepared it.
+            chains: Chains of the plan.
+            recorded: The layout of the run that is resumed, or None.
+        """
         ...
 
-    def start(
-        self, root: Key, recipe: Recipe, options: Options, chains: Lanes, attempts: Lanes
-    ) -> tuple[ChainState, Member]:
-        """The first member of each chain."""
-        ...
-
-    def step(
-        self, root: Key, recipe: Recipe, options: Options, chains: Lanes, index: int, states: ChainState
-    ) -> tuple[ChainState, Member]:
-        """The next member of each chain."""
+    def open(self, method: Method, problem: Problem, layout: Layout, chains: int) -> Session:
+        """Get ready for a run."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What a store is: a place that takes finished rounds and gives members and chain states back."""
+"""What a store is: a place that takes finished calls and gives members and chain states back."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -6,26 +6,78 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from anchorwalk import checks, tree
-from anchorwalk.methods.base import ChainState, Member, MemberInfo
+from anchorwalk.methods.base import Draws, Member, MemberInfo, State
+from anchorwalk.types import HostArray, Params
 
 Header = Mapping[str, str]
-"""All that must be equal for a run to go on, as text: from a name such as "prior" to a value or a fingerprint."""
+"""All that must be equal for a run to resume, as text: from a name such as "prior" to a value or a fingerprint."""
 
 
 class Round(NamedTuple):
-    """One finished member of each chain of a block, committed as one step.
+    """One finished call of a block of chains, committed as one step. Arrays are on the host.
 
     Attributes:
         chains: The chains' numbers.
-        index: The members' common place in their chains.
-        members: Stacked members, host arrays with a leading axis of chains.
-        states: Stacked chain states after this round, likewise.
+        number: Of the call in its chains.
+        kind: Of the call.
+        attempt: How often these chains have been started anew.
+        first: The place of the first draw in its chain; without draws, of the next one.
+        draws: With leading axes (chain, draw).
+        status: Of each draw, in the same axes.
+        seconds: Wall time of one draw.
+        states: The chains' states after the call, with a leading axis of chains.
     """
 
     chains: tuple[int, ...]
-    index: int  # type: ignore[assignment]  # it hides tuple.index, which nobody calls here
-    members: Member
-    states: ChainState
+    number: int
+    kind: str
+    attempt: int
+    first: int
+    draws: Draws
+    status: HostArray
+    seconds: float
+    states: State
+
+    @property
+    def size(self) -> int:
+        """Draws of each chain."""
+        return int(self.status.shape[1])
+
+    def member(self, lane: int, row: int) -> Member:
+        """One draw."""
+        values = {name: np.asarray(value)[lane, row].item() for name, value in self.draws.info.items()}
+        status = int(self.status[lane, row])
+        info = MemberInfo(self.chains[lane], self.first + row, status, self.seconds, values)
+        return Member(tree.lane(self.draws.params, (lane, row)), self.draws.trace[lane, row], info)
+
+    def __repr__(self) -> str:
+        return f"Round(call {self.number}, {self.kind!r}, of chains {list(self.chains)}: {self.size} draws each)"
+
+
+class Progress(NamedTuple):
+    """How far a chain is.
+
+    Attributes:
+        calls: Calls that are done.
+        members: Draws that they made.
+        attempt: How often it has been started anew.
+    """
+
+    calls: int
+    members: int
+    attempt: int
+
+
+class Like(NamedTuple):
+    """Shapes and dtypes of what a run stores.
+
+    Attributes:
+        params: Of one draw.
+        state: Of one chain.
+    """
+
+    params: Params
+    state: State
 
 
 @runtime_checkable
@@ -33,49 +85,62 @@ class Store(Protocol):
     """Keeps the members of one run."""
 
     def header(self) -> Header:
-        """The header of the run that is here; empty where there is none."""
+        """The header of the run that is in the store; empty where there is none."""
         ...
 
-    def begin(self, header: Header, like: ChainState, about: Mapping[str, Any]) -> None:
-        """Start a run, or go on with the one that is here.
+    def begin(self, header: Header, like: Like, about: Mapping[str, Any], environment: Mapping[str, Any]) -> None:
+        """Start a run, or resume the one that is in the store.
 
         Args:
-            header: What must be equal for the run to go on.
-            like: Shapes and dtypes of a chain's state.
+            header: What must be equal for the run to resume.
+            like: Shapes and dtypes.
             about: What a later reader needs, as JSON.
+            environment: Versions and machine, on which the last bits depend.
 
         Raises:
-            InvalidInput: Where a run with another header is here.
+            InvalidInput: Where a run with another header is in the store.
         """
         ...
 
     def commit(self, round_: Round) -> None:
-        """Take a finished round; when this returns, it is safe."""
+        """Take a finished call; when this returns, it is safe."""
+        ...
+
+    def fail(self, chain: int) -> None:
+        """Mark a chain that has no good first draw: it is not tried again."""
         ...
 
     def end(self) -> None:
         """The run is over, or was ended: others may write, and reading goes on."""
         ...
 
+    def about(self) -> Mapping[str, Any]:
+        """What the run says of itself."""
+        ...
+
     def infos(self) -> list[MemberInfo]:
         """Everything known of all members so far, in the order (chain, member)."""
         ...
 
-    def done(self) -> dict[int, int]:
-        """Members finished of each chain."""
+    def progress(self) -> dict[int, Progress]:
+        """How far each chain is."""
+        ...
+
+    def failed(self) -> list[int]:
+        """Chains that are marked as failed."""
         ...
 
     def member(self, chain: int, index: int) -> Member:
         """One member."""
         ...
 
-    def state(self, chain: int) -> ChainState:
-        """The state of a chain after its last finished member."""
+    def state(self, chain: int) -> State:
+        """The state of a chain after its last finished call."""
         ...
 
 
 def check_same(stored: Header, given: Header, where: str) -> None:
-    """Refuse to go on with a run of other arguments, naming what differs; what one of them lacks is not compared.
+    """Refuse to resume a run of other arguments, naming what differs; what one of them lacks is not compared.
 
     Raises:
         InvalidInput: Where anything differs.
@@ -86,13 +151,3 @@ def check_same(stored: Header, given: Header, where: str) -> None:
         remedy = "Repeat the arguments of the stored run, or choose another store."
         given_run = f"{where} with a run of other arguments: {details}"
         checks.reject("store", given_run, "the same run", remedy)
-
-
-def info_at(infos: MemberInfo, lane: int) -> MemberInfo:
-    """One member's info from stacked ones, as plain numbers."""
-    return MemberInfo(*(np.asarray(value)[lane].item() for value in infos))
-
-
-def member_at(members: Member, lane: int) -> Member:
-    """One member from stacked ones."""
-    return Member(tree.lane(members.params, lane), members.losses[lane], info_at(members.info, lane))

@@ -1,4 +1,4 @@
-"""What decides whether a run that goes on gives the same bits: versions, the machine, its threads."""
+"""What decides whether a resumed run gives the same bits, beside its arguments: versions and the machine."""
 
 import os
 import platform
@@ -9,20 +9,26 @@ from typing import Any
 
 import jax
 
+from anchorwalk.run.programs import matmul_precision
+
 CPU_INFO = Path("/proc/cpuinfo")
 
 
-def current() -> dict[str, Any]:
-    """Versions, device and threads of this process."""
+def current(threads: int) -> dict[str, Any]:
+    """Versions and device of this process.
+
+    Args:
+        threads: Cores that one program may use.
+    """
     device = jax.devices()[0]
-    affinity = getattr(os, "sched_getaffinity", None)
     return {
         **{f"version of {name}": version(name) for name in ("anchorwalk", "jax", "jaxlib", "optax")},
         "device": f"{device.platform}: {device.device_kind}",
         "processor": _processor() if device.platform == "cpu" else "",
-        "threads": len(affinity(0)) if affinity else os.cpu_count(),
+        "threads": threads,
         "XLA_FLAGS": os.environ.get("XLA_FLAGS", ""),
         "widest float": str(jax.dtypes.canonicalize_dtype(float)),
+        "matrix products": matmul_precision(),
     }
 
 

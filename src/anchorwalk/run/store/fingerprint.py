@@ -1,5 +1,6 @@
-"""Names for what decides a run's results, so that a run is only gone on with by the same arguments."""
+"""Names for what decides a run's results, so a run resumes only with identical arguments."""
 
+import dataclasses
 import hashlib
 import re
 from typing import Any
@@ -7,10 +8,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
 from anchorwalk import tree
-from anchorwalk.optimizers import OptaxOptimizer, Training
+from anchorwalk.optimizers import RECIPES, Training
 from anchorwalk.problem import Problem
 
 
@@ -38,6 +38,11 @@ def of_network(problem: Problem) -> str:
     return of_function(problem.init, jax.random.key(0)) + of_function(problem.apply, like, one_row_of(problem))
 
 
+def of_data(problem: Problem) -> str:
+    """A fingerprint of the training rows, and of those held back."""
+    return of_tree((problem.data, problem.validation))
+
+
 def of_convolution(problem: Problem) -> str:
     """How the network convolves, if it does: "native" by XLA's own convolution, else "patches or none"."""
     traced = jax.make_jaxpr(problem.apply)(problem.params_like, one_row_of(problem))
@@ -49,14 +54,27 @@ def one_row_of(problem: Problem) -> Any:
     return jax.eval_shape(lambda x: tree.lane(x, slice(1)), problem.data.x)
 
 
-def of_training(training: Training, like: Any) -> str:
-    """The training as text; an optimiser that is bare optax by what its update computes."""
-    optimizer = repr(training.optimizer)
-    if isinstance(training.optimizer, OptaxOptimizer):
-        bare = optax.with_extra_args_support(training.optimizer.transformation)
+def of_training(training: Training, like: Any, n: int) -> str:
+    """The training on `n` rows as text; an optimiser that is not of this package also by what its update computes."""
+    optimizer = _without_addresses(repr(training.optimizer))
+    if type(training.optimizer) not in RECIPES.values():
+        bare = training.build(n)
         value = {"value": jnp.zeros(()), "value_fn": lambda params: jnp.zeros(())}
-        optimizer = f"optax {of_function(lambda g: bare.update(g, bare.init(g), g, grad=g, **value), like)}"
+        optimizer += f" {of_function(lambda g: bare.update(g, bare.init(g), g, grad=g, **value), like)}"
     return f"{optimizer}, epochs={training.epochs}, batch_size={training.batch_size}, keep={training.keep!r}"
+
+
+def of_method(method: Any, problem: Problem) -> dict[str, str]:
+    """The method's name and each of its settings as text; one that is None is left open and may be given later."""
+    names = [field.name for field in dataclasses.fields(method)] if dataclasses.is_dataclass(method) else []
+    found = {"method": type(method).__name__ if names else of_settings(method)}
+    for name in names:
+        value = getattr(method, name)
+        if isinstance(value, Training):
+            found[name] = of_training(value, problem.params_like, problem.n)
+        elif value is not None:
+            found[name] = of_settings(value)
+    return found
 
 
 def of_key(key: jax.Array) -> str:

@@ -12,10 +12,23 @@ import numpy as np
 from anchorwalk import checks, files
 from anchorwalk.errors import Status, StoreDamaged
 from anchorwalk.run.store.base import check_same
-from anchorwalk.run.store.disk import LARGE, LOCK, MERGED, MISSING, DiskStore, put
+from anchorwalk.run.store.disk import LOCK
 from anchorwalk.run.store.lock import Lock
-from anchorwalk.run.store.manifest import COPY, LARGEST, NAME, Manifest, OtherFormat, Part, decode, file_name, read
+from anchorwalk.run.store.manifest import (
+    COPY,
+    LARGEST,
+    NAME,
+    Manifest,
+    OtherFormat,
+    Part,
+    calls_for,
+    decode,
+    members_file,
+    read,
+)
+from anchorwalk.run.store.reader import MISSING, Reader
 from anchorwalk.run.store.tensors import Damaged
+from anchorwalk.run.store.writer import LARGE, MERGED, put, sweep
 
 DAMAGED = ".damaged"
 """Behind the name of a file that `prune` took out of its run."""
@@ -56,14 +69,16 @@ def find(folder: Path) -> list[Path]:
 
 def summarize(folder: Path) -> Summary:
     """A run at a glance; no more than the headers of its files are read."""
-    store = _opened(folder, verify=False)
-    about, infos = store.manifest.about, store.infos()
+    reader = _opened(folder, verify=False)
+    about, infos = reader.manifest.about, list(reader.infos.values())
     try:
         plan, leaves = about["plan"], about["leaves"]
-        later = plan["then"]["epochs"] if plan["then"] else 0
         chains, planned = len(plan["selected"]), len(plan["selected"]) * plan["members"]
-        epochs = sum(later if info.index else plan["first"]["epochs"] for info in infos)
-        epochs_planned = chains * (plan["first"]["epochs"] + (plan["members"] - 1) * later)
+        costs = [(int(count), float(passes)) for _, _, passes, count in plan["calls"]]
+        calls = {chain: calls_for(plan, count) for chain, count in reader.members().items()}  # where states were pruned
+        calls |= {chain: part.number + 1 for chain, part in reader.latest().items()}
+        epochs = sum(_passes(costs, done) for done in calls.values())
+        epochs_planned = chains * _passes(costs, sum(count for count, _ in costs))
         size = sum(int(np.prod(leaf["shape"], dtype=object)) for leaf in leaves)
         task = f"{about['likelihood']['name']}, {size:,} parameters, {about['rows']:,} rows"
     except (KeyError, TypeError, ValueError) as error:
@@ -74,13 +89,22 @@ def summarize(folder: Path) -> Summary:
         task=task,
         members=len(infos),
         planned=len(infos) if about.get("derived") else planned,
-        epochs=epochs,
-        epochs_planned=epochs if about.get("derived") else epochs_planned,
+        epochs=round(epochs),
+        epochs_planned=round(epochs if about.get("derived") else epochs_planned),
         seconds_left=spent / epochs * max(0, epochs_planned - epochs) if epochs and not about.get("derived") else None,
         diverged=sum(1 for info in infos if info.status != Status.OK),
-        bytes=sum(part.bytes for part in (*store.manifest.members, *store.manifest.states)),
-        damaged=len(store.damaged),
+        bytes=sum(part.bytes for part in reader.manifest.parts),
+        damaged=len(reader.damaged),
     )
+
+
+def _passes(costs: list[tuple[int, float]], calls: int) -> float:
+    """Passes over the data of a chain's first calls."""
+    total = 0.0
+    for count, passes in costs:
+        total += passes * min(count, calls)
+        calls -= min(count, calls)
+    return total
 
 
 def verify(folder: Path) -> dict[str, str]:
@@ -122,12 +146,12 @@ def thin(folder: Path, out: Path, every: int) -> int:
     store = _opened(folder, verify=True)
     _refuse_damage(store)
     kept: dict[int, list[int]] = {}
-    for info in store.infos():
-        if int(info.index) % every == 0:  # type: ignore[arg-type]
-            kept.setdefault(int(info.chain), []).append(int(info.index))  # type: ignore[arg-type]
+    for chain, index in sorted(store.infos):
+        if index % every == 0:
+            kept.setdefault(chain, []).append(index)
     about = store.manifest.about
     plan, derived = about["plan"], about.get("derived")
-    complete = bool(derived["complete"]) if derived else len(store.infos()) == len(plan["selected"]) * plan["members"]
+    complete = bool(derived["complete"]) if derived else len(store.infos) == len(plan["selected"]) * plan["members"]
     manifest = replace(store.manifest, about={**about, "derived": {"every": every, "complete": complete}})
     with _new(out):
         parts = [part for chain in kept for part in _rewritten(store, out, chain, kept[chain], every)]
@@ -157,7 +181,7 @@ def merge(folders: Sequence[Path], out: Path) -> int:
         for name in ("leaves", "stored_as", "likelihood"):
             if merged.about.get(name) != store.manifest.about.get(name):
                 checks.reject("merge", f"runs that differ in {name!r}", "runs of one plan", "Merge runs of one plan.")
-        for chain in store.done():
+        for chain in {*store.latest(), *(chain for chain, _ in store.infos)}:
             if chain in owner:
                 given = f"chain {chain} in {str(owner[chain])!r} and in {str(folder)!r}"
                 checks.reject("merge", given, "each chain once", "Leave one of the two out.")
@@ -165,13 +189,14 @@ def merge(folders: Sequence[Path], out: Path) -> int:
         merged = _joined(merged, store.manifest)
     with _new(out):
         for folder, store in zip(folders, stores, strict=True):
-            for part in (*store.manifest.members, *store.manifest.states):
+            for part in store.manifest.parts:
                 files.put(out / part.file, (folder / part.file).read_bytes())
         files.sync(out)
         manifests = [store.manifest for store in stores]
         members = [part for manifest in manifests for part in manifest.members]
         states = [part for manifest in manifests for part in manifest.states]
-        merged.with_parts(members, states).write(out)
+        failed = tuple(sorted({chain for manifest in manifests for chain in manifest.failed}))
+        replace(merged.with_parts(members, states), failed=failed).write(out)
     return sum(part.count * len(part.chains) for part in members)
 
 
@@ -203,38 +228,34 @@ def prune(folder: Path, states: bool = False) -> list[str]:
             actions.append(f"{name}: {reason}; {f'{lost_members} members' if lost else 'chain states'} left out")
         if states and manifest.states:
             actions.append(f"chain states removed, {sum(part.bytes for part in manifest.states):,} bytes")
-        listed = {part.file for part in (*members, *kept)}
+        listed = {part.file for part in members} | {part.file for part in kept}
         if store.damaged or broken:  # what is not listed may be all that is left of something
             for path in sorted(folder.glob("*.safetensors")):
                 if path.name not in listed and not (states and path.name.startswith("state-")):
                     path.rename(folder / (path.name + DAMAGED))
         if actions:
             manifest.with_parts(members, kept).write(folder)
-        actions.extend(f"{name}: a leftover, removed" for name in store.sweep(listed))
+        actions.extend(f"{name}: a leftover, removed" for name in sweep(folder, listed))
         return actions
     finally:
         lock.release()
 
 
-def _opened(folder: Path, verify: bool) -> DiskStore:
+def _opened(folder: Path, verify: bool) -> Reader:
     manifest = _manifest(folder)
-    store = DiskStore(folder)
     try:
         plan = manifest.about["plan"]
-        trainings = [plan["first"], *([plan["then"]] if plan["then"] else [])]
-        numbers = [
-            plan["members"],
-            manifest.about["rows"],
-            *plan["selected"],
-            *(training["epochs"] for training in trainings),
-        ]
-        if not all(type(number) is int and 0 <= number < LARGEST for number in numbers):
+        counts = [number for _, draws, _, count in plan["calls"] for number in (draws, count)]
+        passes = [float(passes) for _, _, passes, _ in plan["calls"]]
+        numbers = [plan["members"], manifest.about["rows"], *plan["selected"], *counts]
+        if not all(type(number) is int and 0 <= number < LARGEST for number in numbers) or not all(
+            0 <= number < LARGEST for number in passes
+        ):
             raise ValueError("a plan of other numbers")
         str(manifest.about["likelihood"]["name"]).encode()
-        store.open(None, manifest, verify, states=True)
+        return Reader(folder, manifest, None, verify, states=True)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise StoreDamaged(f"{folder / NAME} lacks or garbles what a run needs ({error!r})") from None
-    return store
 
 
 def _manifest(folder: Path) -> Manifest:
@@ -244,7 +265,7 @@ def _manifest(folder: Path) -> Manifest:
     return manifest
 
 
-def _refuse_damage(store: DiskStore) -> None:
+def _refuse_damage(store: Reader) -> None:
     for name, reason in store.damaged.items():
         raise StoreDamaged(
             f"the file {store.folder / name} is damaged: {reason}. Bring it back from a copy, or take it out of its "
@@ -282,7 +303,7 @@ def _new(out: Path) -> Iterator[None]:
         raise
 
 
-def _rewritten(store: DiskStore, out: Path, chain: int, indices: list[int], every: int) -> Iterator[Part]:
+def _rewritten(store: Reader, out: Path, chain: int, indices: list[int], every: int) -> Iterator[Part]:
     """Write members of one chain as files of several."""
     rows: list[dict[str, Any]] = []
     first = 0
@@ -290,9 +311,8 @@ def _rewritten(store: DiskStore, out: Path, chain: int, indices: list[int], ever
     def flushed() -> Part:
         tensors = {name: np.stack([row[name] for row in rows])[:, None] for name in rows[0]}
         count = len(rows)
-        name = file_name("members", first, chain, count)
         rows.clear()
-        return put(out, Part(name, 0, "", (chain,), first, count, every), tensors)
+        return Part(*put(out, members_file(first, chain, count), tensors), (chain,), first, count, every)
 
     for index in indices:
         new = store.raw(chain, index)

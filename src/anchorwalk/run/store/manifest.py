@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -29,16 +29,17 @@ LONGEST = 256 * 2**20
 
 @dataclass(frozen=True)
 class Part:
-    """A file of a run: members of some chains, or those chains' states.
+    """A file of members of some chains.
 
     Attributes:
         file: Its name in the run's folder.
         bytes: Its size.
         sha256: Its checksum.
-        chains: The chains in it, in the order of its second axis (of its first, for states).
-        first: The first member's place in its chain; of states, the place of the member that left them.
-        count: Members of each chain, in the order of its first axis; 1 for states.
+        chains: The chains in it, in the order of its second axis.
+        first: The first member's place in its chain.
+        count: Members of each chain, in the order of its first axis.
         step: From one member's place to the next one's.
+        call: The kind of the calls that made them.
     """
 
     file: str
@@ -48,6 +49,7 @@ class Part:
     first: int
     count: int = 1
     step: int = 1
+    call: str = ""
 
     @property
     def places(self) -> Iterator[tuple[int, int, int, int]]:
@@ -58,29 +60,59 @@ class Part:
 
 
 @dataclass(frozen=True)
+class StatePart:
+    """A file of the states of some chains.
+
+    Attributes:
+        file: Its name in the run's folder.
+        bytes: Its size.
+        sha256: Its checksum.
+        chains: The chains in it, in the order of its first axis.
+        number: The call that left the states.
+        members: Members of each chain up to then.
+        attempt: How often the chains had been started anew.
+    """
+
+    file: str
+    bytes: int
+    sha256: str
+    chains: tuple[int, ...]
+    number: int
+    members: int
+    attempt: int = 0
+
+
+@dataclass(frozen=True)
 class Manifest:
     """What a run's folder says of it.
 
     Attributes:
-        header: What must be equal for the run to go on, as text.
+        header: What must be equal for the run to resume, as text.
         about: What a reader needs: plan, key, prior, likelihood, tree and arrays of the parameters.
         environments: Versions and machine of each stretch of the run, and the number of members before it.
         members: Files of members.
         states: Files of chain states.
+        failed: Chains without a good first draw.
     """
 
     header: dict[str, str] = field(default_factory=dict)
     about: dict[str, Any] = field(default_factory=dict)
     environments: tuple[dict[str, Any], ...] = ()
     members: tuple[Part, ...] = ()
-    states: tuple[Part, ...] = ()
+    states: tuple[StatePart, ...] = ()
+    failed: tuple[int, ...] = ()
 
     @property
     def files(self) -> set[str]:
         """All files that belong to the run."""
-        return {part.file for part in (*self.members, *self.states)}
+        return {part.file for part in self.parts}
 
-    def with_parts(self, members: Sequence[Part], states: Sequence[Part]) -> "Manifest":
+    @property
+    def parts(self) -> list[Part | StatePart]:
+        """All files, those of members first."""
+        return [*self.members, *self.states]
+
+    def with_parts(self, members: Sequence[Part], states: Sequence[StatePart]) -> "Manifest":
         """The same with other files."""
         return replace(self, members=tuple(members), states=tuple(states))
 
@@ -93,6 +125,7 @@ class Manifest:
             "environments": list(self.environments),
             "members": [_written(part) for part in self.members],
             "states": [_written(part) for part in self.states],
+            "failed": list(self.failed),
         }
         lines = [f"{json.dumps(name)}: {_lines(value)}" for name, value in content.items()]
         return ("{" + ",\n".join([*lines, f'"sha256": "{_digest(content)}"']) + "}\n").encode()
@@ -113,9 +146,25 @@ class Manifest:
         files.sync(folder)
 
 
-def file_name(kind: str, first: int, chain: int, count: int) -> str:
-    """The name of a file of members or states, by its first place, first chain and number of members of each."""
-    return f"{kind}-{first:06d}-{chain:06d}" + (f"-{count}" if count > 1 else "") + ".safetensors"
+def calls_for(plan: Mapping[str, Any], members: int) -> int:
+    """Calls that a chain of so many members has behind it, by the plan that a manifest tells."""
+    done = 0
+    for _, draws, _, count in plan["calls"]:
+        if members <= 0:
+            break
+        used = min(count, -(-members // draws)) if draws else count
+        done, members = done + used, members - used * draws
+    return done
+
+
+def members_file(first: int, chain: int, count: int) -> str:
+    """The name of a file of members, by its first place, first chain and number of members of each."""
+    return f"members-{first:06d}-{chain:06d}" + (f"-{count}" if count > 1 else "") + ".safetensors"
+
+
+def state_file(number: int, chain: int, attempt: int) -> str:
+    """The name of a file of states, by the call that left them, its first chain and its attempt."""
+    return f"state-{number:06d}-{chain:06d}" + (f"-{attempt}" if attempt else "") + ".safetensors"
 
 
 def read(folder: Path) -> Manifest | None:
@@ -178,8 +227,9 @@ def decode(content: bytes) -> Manifest:
             header={str(name): str(text) for name, text in loaded["header"].items()},
             about=dict(loaded["about"]),
             environments=tuple(dict(one) for one in loaded["environments"]),
-            members=tuple(_part(entry, "members") for entry in loaded["members"]),
-            states=tuple(_part(entry, "state") for entry in loaded["states"]),
+            members=tuple(_part(entry) for entry in loaded["members"]),
+            states=tuple(_state_part(entry) for entry in loaded["states"]),
+            failed=tuple(_counts(loaded["failed"])),
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise Damaged(f"it cannot be read ({type(error).__name__}: {error})") from None
@@ -211,21 +261,41 @@ def _digest(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _written(part: Part) -> dict[str, Any]:
+def _written(part: Part | StatePart) -> dict[str, Any]:
     return {**vars(part), "chains": list(part.chains)}
 
 
-def _part(entry: Any, kind: str) -> Part:
+def _part(entry: Any) -> Part:
     part = Part(**{**entry, "chains": tuple(entry["chains"])})
-    numbers = (part.bytes, part.first, part.count, part.step, *part.chains)
-    if not all(type(number) is int and number >= 0 for number in numbers):
-        raise ValueError("a number that is none")
-    if not (isinstance(part.file, str) and FILE.fullmatch(part.file) and part.file.startswith(kind)):
-        raise ValueError(f"the file name {part.file!r}")
-    if len(set(part.chains)) != len(part.chains) or not part.chains or not isinstance(part.sha256, str):
+    if not (type(part.step) is int and part.step >= 1 and isinstance(part.call, str)):
         raise ValueError(f"the entry of {part.file}")
-    last = part.first + (part.count - 1) * part.step
-    # A member has nine numbers at least: an entry cannot claim more of them than its file has bytes.
-    if max(last, *part.chains) >= LARGEST or part.step < 1 or not 1 <= part.count * len(part.chains) <= part.bytes:
+    _counts((part.first, part.count, part.first + (part.count - 1) * part.step))
+    _check_file(part, "members")
+    # A member has some numbers at least: an entry cannot claim more of them than its file has bytes.
+    if not 1 <= part.count * len(part.chains) <= part.bytes:
         raise ValueError(f"the members of {part.file}")
     return part
+
+
+def _state_part(entry: Any) -> StatePart:
+    part = StatePart(**{**entry, "chains": tuple(entry["chains"])})
+    _counts((part.number, part.members, part.attempt))
+    _check_file(part, "state")
+    return part
+
+
+def _check_file(part: Part | StatePart, kind: str) -> None:
+    _counts(part.chains)
+    if not (isinstance(part.file, str) and FILE.fullmatch(part.file) and part.file.startswith(kind)):
+        raise ValueError(f"the file name {part.file!r}")
+    if not (type(part.bytes) is int and part.bytes >= 0 and isinstance(part.sha256, str)):
+        raise ValueError(f"the entry of {part.file}")
+    if len(set(part.chains)) != len(part.chains) or not part.chains:
+        raise ValueError(f"the chains of {part.file}")
+
+
+def _counts(numbers: Any) -> Any:
+    """Whole numbers from 0 to a bound, or an error."""
+    if not all(type(number) is int and 0 <= number < LARGEST for number in numbers):
+        raise ValueError("a number that is none")
+    return numbers

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from anchorwalk import tree
-from anchorwalk.methods.base import ChainState, Member, MemberInfo
-from anchorwalk.run.store.base import Header, Round, Store, check_same, info_at, member_at
+from anchorwalk.methods.base import Member, MemberInfo, State
+from anchorwalk.run.store.base import Header, Like, Progress, Round, Store, check_same
 
 
 class MemoryStore:
-    """Keeps a run in memory. Pass it to `sample` again with a larger plan and the run goes on.
+    """Keeps a run in memory. Pass it to `sample` again with a larger plan and the run resumes.
 
     Example:
         >>> import anchorwalk as aw
@@ -19,73 +19,84 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._header: dict[str, str] = {}
-        self._rounds: dict[tuple[int, int], tuple[Member, int]] = {}
-        self._states: dict[int, tuple[ChainState, int]] = {}
-        self._like: ChainState | None = None
         self._about: dict[str, Any] = {}
+        self._environment: dict[str, Any] = {}
+        self._like: Like | None = None
+        self._rounds: list[Round] = []
+        self._places: dict[tuple[int, int], tuple[Round, int, int]] = {}
+        self._last: dict[int, tuple[Round, int]] = {}
+        self._failed: set[int] = set()
 
     def header(self) -> Header:
-        """The header of the run that is here; empty where there is none."""
+        """The header of the run that is in the store; empty where there is none."""
         return self._header
 
-    def begin(self, header: Header, like: ChainState, about: Mapping[str, Any]) -> None:
-        """Start a run, or go on with the one that is here.
+    def begin(self, header: Header, like: Like, about: Mapping[str, Any], environment: Mapping[str, Any]) -> None:
+        """Start a run, or resume the one that is in the store.
 
         Raises:
-            InvalidInput: Where a run with another header is here.
+            InvalidInput: Where a run with another header is in the store.
         """
         check_same(self._header, header, "a store in memory")
         self._header = {**self._header, **header}
-        self._like, self._about = like, dict(about)
+        self._like, self._about, self._environment = like, dict(about), dict(environment)
 
     def commit(self, round_: Round) -> None:
-        """Take a finished round."""
+        """Take a finished call."""
+        self._rounds.append(round_)
         for lane, chain in enumerate(round_.chains):
-            self._rounds[chain, round_.index] = (round_.members, lane)
-            self._states[chain] = (round_.states, lane)
+            self._last[chain] = (round_, lane)
+            for row in range(round_.size):
+                self._places[chain, round_.first + row] = (round_, lane, row)
+
+    def fail(self, chain: int) -> None:
+        """Mark a chain that has no good first draw."""
+        self._failed.add(chain)
 
     def end(self) -> None:
         """Nothing is left to do."""
 
+    def about(self) -> Mapping[str, Any]:
+        """What the run says of itself."""
+        return self._about
+
     def infos(self) -> list[MemberInfo]:
         """Everything known of all members so far, in the order (chain, member)."""
-        in_order = (self._rounds[place] for place in sorted(self._rounds))
-        return [info_at(members.info, lane) for members, lane in in_order]
+        return [self.member(*place).info for place in sorted(self._places)]
 
-    def done(self) -> dict[int, int]:
-        """Members finished of each chain."""
-        result: dict[int, int] = {}
-        for chain, index in self._rounds:
-            result[chain] = max(result.get(chain, 0), index + 1)
-        return result
+    def progress(self) -> dict[int, Progress]:
+        """How far each chain is."""
+        return {
+            chain: Progress(last.number + 1, last.first + last.size, last.attempt)
+            for chain, (last, _) in self._last.items()
+        }
+
+    def failed(self) -> list[int]:
+        """Chains that are marked as failed."""
+        return sorted(self._failed)
 
     def member(self, chain: int, index: int) -> Member:
         """One member."""
-        return member_at(*self._rounds[chain, index])
+        round_, lane, row = self._places[chain, index]
+        return round_.member(lane, row)
 
-    def state(self, chain: int) -> ChainState:
-        """The state of a chain after its last finished member."""
-        states, lane = self._states[chain]
-        return tree.lane(states, lane)  # type: ignore[no-any-return]
+    def state(self, chain: int) -> State:
+        """The state of a chain after its last finished call."""
+        round_, lane = self._last[chain]
+        return tree.lane(round_.states, lane)
 
     def copy_to(self, store: Store) -> None:
-        """Give the run to another store, where it can be read and can go on.
+        """Give the run to another store, where it can be read and resumed.
 
         Args:
             store: One without a run.
         """
-        assert self._like is not None, "there is no run here"
-        store.begin(self._header, self._like, self._about)
+        assert self._like is not None, "there is no run in this store"
+        store.begin(self._header, self._like, self._about, self._environment)
         try:
-            for index in sorted({index for _, index in self._rounds}):
-                blocks: dict[int, list[int]] = {}
-                for chain in sorted(chain for chain, at in self._rounds if at == index):
-                    blocks.setdefault(id(self._rounds[chain, index][0]), []).append(chain)
-                for chains in blocks.values():
-                    members = [self._rounds[chain, index] for chain in chains]
-                    stacked = tree.stack([tree.lane(block, lane) for block, lane in members])
-                    # Only a chain's last state is known, and only that one is kept.
-                    states = tree.stack([self.state(chain) for chain in chains])
-                    store.commit(Round(tuple(chains), index, stacked, states))
+            for round_ in self._rounds:
+                store.commit(round_)
+            for chain in self._failed:
+                store.fail(chain)
         finally:
             store.end()

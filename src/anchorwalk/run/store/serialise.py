@@ -1,6 +1,5 @@
 """Trees, likelihoods and priors as JSON, so that a run can be opened without the code that made it."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,7 +7,7 @@ import jax
 import ml_dtypes
 import numpy as np
 
-from anchorwalk import tree
+from anchorwalk import serial, tree
 from anchorwalk.likelihoods import Bernoulli, Categorical, HeteroscedasticNormal, Likelihood, Normal, Poisson
 from anchorwalk.prior import Prior
 from anchorwalk.run.store.tensors import names
@@ -94,19 +93,22 @@ def dtype_of(name: str) -> np.dtype[Any]:
 
 
 def likelihood_to_json(likelihood: Likelihood) -> dict[str, Any]:
-    """A likelihood as JSON; one that is not of this package by its name alone."""
-    name = type(likelihood).__name__
-    if LIKELIHOODS.get(name) is not type(likelihood):
-        return {"name": name, "settings": None}
-    fields = dataclasses.fields(likelihood)  # type: ignore[arg-type]
-    return {"name": name, "settings": {field.name: float(getattr(likelihood, field.name)) for field in fields}}
+    """A likelihood as JSON.
+
+    One that is not of this package has its name and, where it offers `to_json`, what that gives under "own".
+    """
+    told = serial.to_json("likelihood", likelihood)
+    if type(likelihood) in LIKELIHOODS.values():
+        return told
+    own = {"own": told} if hasattr(likelihood, "to_json") else {}
+    return {"name": type(likelihood).__name__, "settings": None, **own}
 
 
 def likelihood_from_json(encoded: Mapping[str, Any]) -> Likelihood | None:
     """The inverse of `likelihood_to_json`, or None where it was not one of this package."""
     if encoded["settings"] is None:
         return None
-    likelihood: Likelihood = LIKELIHOODS[encoded["name"]](**encoded["settings"])
+    likelihood: Likelihood = LIKELIHOODS[encoded["name"]].from_json(encoded)
     return likelihood
 
 

@@ -1,4 +1,4 @@
-"""The posterior's log-density of a `Problem` over one vector of parameters, in float64."""
+"""The posterior's log-density of a `Problem` over one vector of parameters, and its Fisher information."""
 
 from typing import Any
 
@@ -12,13 +12,24 @@ from anchorwalk.types import Array, Key, Params
 
 
 def widened(problem: Problem) -> Problem:
-    """The same problem with every floating-point number in float64; its values are those of the original."""
+    """The same problem with data and noise in float64; its values are those of the original.
+
+    The prior keeps the parameters' own dtype, which says in what precision draws are given back.
+    """
 
     def wide(leaf: Any) -> Any:
         return np.asarray(leaf, np.float64) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating) else leaf
 
-    problem64: Problem = jax.tree.map(wide, problem)
-    return problem64
+    leaves, structure = jax.tree.flatten(problem)
+    copy: Problem = jax.tree.unflatten(structure, leaves)
+    for name in ("data", "validation", "likelihood"):
+        object.__setattr__(copy, name, jax.tree.map(wide, getattr(problem, name)))
+    return copy
+
+
+def params_dtype(problem: Problem) -> Any:
+    """The parameters' own dtype, also where the problem was widened."""
+    return jnp.result_type(*jax.tree.leaves(problem.prior.scale))
 
 
 def params_of(problem: Problem, vector: Array) -> Params:
@@ -27,10 +38,14 @@ def params_of(problem: Problem, vector: Array) -> Params:
     return tree.unravel(vector, like)
 
 
-def prior_scale(problem: Problem) -> Array:
-    """The prior's standard deviation of each element of the vector."""
-    scale = jax.tree.map(lambda s, leaf: jnp.broadcast_to(s, leaf.shape), problem.prior.scale, problem.params_like)
-    return tree.ravel(scale)
+def prior_vectors(problem: Problem, dtype: Any) -> tuple[Array, Array]:
+    """The prior's mean and standard deviation of each element of the vector."""
+
+    def vector(values: Params) -> Array:
+        wide = jax.tree.map(lambda v, leaf: jnp.broadcast_to(v, leaf.shape), values, problem.params_like)
+        return tree.ravel(wide).astype(dtype)
+
+    return vector(problem.prior.mean), vector(problem.prior.scale)
 
 
 def log_density(problem: Problem, vector: Array) -> Array:
@@ -38,7 +53,9 @@ def log_density(problem: Problem, vector: Array) -> Array:
     params = params_of(problem, vector)
     data = problem.data
     log_likelihood = problem.likelihood.log_prob(problem.apply(params, data.x), data.y)
-    return jnp.sum(data.weights * log_likelihood) + problem.prior.log_prob(params)
+    prior = jax.tree.map(lambda leaf: jnp.asarray(leaf, vector.dtype), problem.prior)
+    density: Array = jnp.sum(data.weights * log_likelihood) + prior.log_prob(params)
+    return density
 
 
 def information(key: Key, problem: Problem, vector: Array, dense: bool) -> Array:
@@ -54,7 +71,7 @@ def information(key: Key, problem: Problem, vector: Array, dense: bool) -> Array
         outputs = problem.apply(params_of(problem, vector), jax.tree.map(lambda leaf: leaf[None], x))
         return problem.likelihood.log_prob(outputs, y[None])[0]
 
-    prior = prior_scale(problem) ** -2
+    prior = prior_vectors(problem, vector.dtype)[1] ** -2
     if not dense:  # without a gradient of each row in memory at once
 
         def add(total: Array, one: tuple[Any, Array, Array]) -> tuple[Array, None]:

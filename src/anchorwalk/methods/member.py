@@ -1,0 +1,131 @@
+"""What the methods that train a network for each draw share: one anchored training, as one draw."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from anchorwalk import checks, tree
+from anchorwalk.likelihoods import NormalLikelihood
+from anchorwalk.methods.base import Draws
+from anchorwalk.objective import Evaluation, anchored_loss, evaluate, in_order
+from anchorwalk.optimizers import Training, train
+from anchorwalk.problem import Problem
+from anchorwalk.types import Array, Key, Params
+
+
+class Start(NamedTuple):
+    """The keys of a chain's start, each used once."""
+
+    init: Key
+    walk: Key
+    noise: Key
+
+
+def start_keys(key: Key) -> Start:
+    """A start's key, split."""
+    return Start(*jax.random.split(key, 3))
+
+
+def initialise(key: Key, problem: Problem, attempt: Array) -> Params:
+    """Parameters to start from; another attempt starts elsewhere."""
+    return tree.typed(problem.init(jax.random.fold_in(key, attempt)))
+
+
+def train_member(
+    order_key: Key,
+    problem: Problem,
+    training: Training,
+    anchor: Params,
+    start: Params,
+    noise: Array | None = None,
+    **info: Array,
+) -> tuple[Params, Draws]:
+    """TRAIN(θ_anc, θ_init) of Algorithms 1 and 2, and what is known of its result.
+
+    Args:
+        order_key: Decides the order of the rows.
+        problem: What to fit.
+        training: How.
+        anchor: θ_anc.
+        start: θ_init.
+        noise: Perturbation of all targets in units of the likelihood's noise, or None.
+        info: Further numbers of the draw.
+
+    Returns:
+        The parameters to go on from, which are those found or, where these are not finite, the start; and the draw.
+    """
+    params, losses = train(order_key, problem, training, anchor, start, noise)
+    before, after = _evaluate_both(problem, training, anchor, start, params, noise)
+    final_loss = after.loss
+    if not training.evaluate:  # one batch is enough to see whether the loss is finite
+        first_batch = tree.lane(in_order(problem.n, training.batch_size), 0)
+        final_loss = anchored_loss(problem, anchor, params, first_batch, noise)
+    good = tree.all_finite(params) & jnp.isfinite(final_loss)
+    found = {
+        "loss_start": before.loss,
+        "loss_end": after.loss,
+        "gradient_norm_start": before.gradient_norm,
+        "gradient_norm_end": after.gradient_norm,
+        **info,
+    }
+    draw = Draws(params, losses, good, found)
+    return tree.where(good, params, start), jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], draw)
+
+
+def _evaluate_both(
+    problem: Problem, training: Training, anchor: Params, before: Params, after: Params, noise: Array | None
+) -> tuple[Evaluation, Evaluation]:
+    if not training.evaluate:
+        nan = jnp.full((), jnp.nan)
+        return Evaluation(nan, nan), Evaluation(nan, nan)
+    both = jax.tree.map(lambda *leaves: jnp.stack(leaves), before, after)
+    # A loop of two, so that the pass over the data is compiled once.
+    found = jax.lax.map(lambda params: evaluate(problem, anchor, params, noise, training.batch_size), both)
+    return tree.lane(found, 0), tree.lane(found, 1)
+
+
+def noise_like(problem: Problem) -> Params:
+    """Shape and dtype of a perturbation of all targets."""
+    return jax.eval_shape(lambda: jnp.zeros(problem.data.y.shape, problem.data.weights.dtype))
+
+
+def check_training(
+    argument: str, training: object, remedy: str = "Pass Training(optimizer, epochs=, batch_size=)."
+) -> Training:
+    """Refuse what is no training."""
+    if not isinstance(training, Training):
+        checks.reject(argument, repr(training), "a Training", remedy)
+    return training
+
+
+def check_perturbs(method: str, perturb_targets: bool, problem: Problem) -> None:
+    """Refuse perturbed targets where the likelihood cannot perturb them."""
+    if perturb_targets and not isinstance(problem.likelihood, NormalLikelihood):
+        given = f"True with {type(problem.likelihood).__name__}()"
+        checks.reject(f"{method}(perturb_targets=)", given, "a normal likelihood", "Set perturb_targets=False.")
+
+
+def prepare(key: Key, problem: Problem, trainings: dict[str, Training | None]) -> Problem:
+    """The problem with validation rows held back, where trainings keep their best epoch and there are none.
+
+    Raises:
+        InvalidInput: Batches that are larger than the data.
+    """
+    used = {name: training for name, training in trainings.items() if training is not None}
+    held_back = ""
+    if any(training.keep == "best" for training in used.values()) and problem.validation is None:
+        problem = problem.hold_back(key)
+        held_back = ', a tenth of which is held back for keep="best"'
+    for name, training in used.items():
+        if training.batch_size > problem.n:
+            given = f"batch_size={training.batch_size} for {problem.n} rows of data{held_back}"
+            checks.reject(name, given, "a batch no larger than the data", f"Set batch_size={problem.n} or less.")
+    return problem
+
+
+def one_member(method: str, members: int) -> None:
+    """Refuse chains of several members for a method whose members are all trained from scratch."""
+    if members != 1:
+        remedy = f"Set members=1 and chains={members}: every member is a chain of its own."
+        checks.reject("Plan(members=)", f"{members} with {method}", "one member a chain", remedy)

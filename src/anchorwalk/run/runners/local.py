@@ -1,0 +1,175 @@
+"""This machine: blocks of chains in threads, each block as one compiled program."""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from anchorwalk import checks, tree
+from anchorwalk.methods.base import Call, Draws, Keys, Method, State
+from anchorwalk.problem import Problem
+from anchorwalk.run.keys import Stream, keys_of
+from anchorwalk.run.programs import compiled, wide_floats
+from anchorwalk.run.runners.base import Job, Layout, Numbers, Result, filled
+from anchorwalk.run.runners.layout import choose, cores
+from anchorwalk.types import Key
+
+MOST_THREADS = 8
+"""Blocks of a large network at a time, unless it is said otherwise: each needs memory for its own activations."""
+
+
+@dataclass(frozen=True)
+class Local:
+    """Blocks of `lanes` chains, as many at a time as there are threads, each block on a core of its own.
+
+    XLA's CPU programs run most of a loop's operations on one core. Several programs at a time use all of them.
+
+    Args:
+        threads: Blocks at a time; None for the cores of this process, and up to 8 for large networks. It decides no
+            bit of the results.
+        lanes: Chains of a block, side by side under vmap; None follows a rule by problem and number of chains. It
+            decides the compiled program, and so the last bits of the results.
+
+    Example:
+        >>> import anchorwalk as aw
+        >>> aw.Local(threads=2, lanes=5)
+        Local(threads=2, lanes=5)
+    """
+
+    threads: int | None = None
+    lanes: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("threads", "lanes"):
+            if getattr(self, name) is not None:
+                checks.count(f"Local({name}=)", getattr(self, name))
+
+    def layout(self, problem: Problem, chains: int, recorded: Layout | None) -> Layout:
+        """As asked for; else as the run was begun; else by the rule."""
+        if self.lanes is not None:
+            return recorded if recorded and recorded.lanes == self.lanes else Layout(self.lanes, wide=chains == 1)
+        return recorded or choose(problem, chains)
+
+    def open(self, method: Method, problem: Problem, layout: Layout, chains: int) -> "LocalSession":
+        """Start the threads."""
+        blocks = -(-chains // layout.lanes)
+        most = MOST_THREADS if layout.lanes == 1 else blocks
+        threads = self.threads or (1 if layout.wide else min(cores(), most))
+        return LocalSession(method, problem, layout, min(threads, blocks))
+
+
+class LocalSession:
+    """Threads that carry out the jobs of one run."""
+
+    def __init__(self, method: Method, problem: Problem, layout: Layout, threads: int) -> None:
+        self._method, self._problem, self._layout = method, problem, layout
+        self.slots = threads
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="anchorwalk")
+        # JAX's settings belong to a thread: what the user set in a context is taken along.
+        self._x64 = wide_floats(problem)
+
+    def submit(self, job: Job) -> Future[Result]:
+        """Compile the job's program, where it is not there yet, and carry it out in a thread."""
+        lanes = self._layout.lanes
+        chains = filled(job.chains, lanes)
+        roots, many = job.roots, np.ndim(job.roots) > 0 and lanes > 1
+        if np.ndim(roots):
+            roots = filled_keys(roots, lanes) if many else roots[0]
+        arguments: tuple[Any, ...] = (_keys(roots, chains, np.uint32(job.number), many),)
+        function: Callable[..., Any]
+        if job.number == 0:
+            start_keys = _keys(roots, chains, np.uint32(Stream.START), many)
+            function, arguments = _begin, (*arguments, start_keys, filled(job.attempts, lanes))
+        else:
+            states = jax.tree.map(lambda leaf: filled(np.asarray(leaf), lanes), job.states)
+            function, arguments = _advance, (*arguments, np.int32(job.number), states)
+        form = (job.call, many, lanes > 1)
+        with jax.enable_x64(self._x64):
+            program = compiled(function, form, self._layout.wide, self._method, self._problem, *arguments)
+
+        def work() -> Result:
+            began = time.perf_counter()
+            with jax.enable_x64(self._x64):
+                found = jax.device_get(program(self._method, self._problem, *arguments))
+            states, draws = tree.lane(found, slice(len(job.chains)))
+            return Result(states, draws, time.perf_counter() - began)
+
+        return self._pool.submit(work)
+
+    def __enter__(self) -> "LocalSession":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pool.shutdown(wait=kind is None, cancel_futures=True)  # after an error nobody wants what is under way
+
+
+def filled_keys(keys: Key, width: int) -> Key:
+    """Keys of a block, filled up to its width with the last one."""
+    return keys[jnp.minimum(jnp.arange(width), keys.shape[0] - 1)]
+
+
+@partial(jax.jit, static_argnames="many")
+def _keys(roots: Key, chains: Any, number: Any, many: bool) -> Keys:
+    """The keys of a call of each chain; what chains share is one key, or one of each where they are of several runs.
+
+    They are made by a program of their own: a call's program is then the same, to the last bit of its results, whether
+    its chains are of one run or of several.
+    """
+    keys: Keys = jax.vmap(keys_of, in_axes=(0 if many else None, 0, None), out_axes=_axes(many))(roots, chains, number)
+    return keys
+
+
+def _axes(many: bool) -> Any:
+    """The axes of a block's keys, as `vmap` wants them."""
+    return Keys(0, 0 if many else None)  # type: ignore[arg-type]
+
+
+Lane = tuple[State, Draws]
+Form = tuple[Call, bool, bool]
+"""What decides the form of a program: the call, whether its chains are of several runs, and whether to vmap."""
+
+# Number and, in one run, shared key are the same in all lanes, so that with a shared order one gather serves all.
+
+
+def _begin(form: Form, method: Method, problem: Problem, keys: Keys, start_keys: Keys, attempts: Numbers) -> Lane:
+    """Start chains, and carry out their first call."""
+
+    def lane(keys: Keys, start_keys: Keys, attempt: Any) -> Lane:
+        state = method.start(start_keys, problem, attempt)
+        return method.step(keys, problem, state, form[0], jnp.int32(0))
+
+    _, many, vectorised = form
+    return _lanes(lane, (_axes(many), _axes(many), 0), vectorised, keys, start_keys, attempts)
+
+
+def _advance(form: Form, method: Method, problem: Problem, keys: Keys, number: Any, states: State) -> Lane:
+    """Carry out a later call."""
+
+    def lane(keys: Keys, state: State) -> Lane:
+        return method.step(keys, problem, state, form[0], number)
+
+    _, many, vectorised = form
+    return _lanes(lane, (_axes(many), 0), vectorised, keys, states)
+
+
+def _lanes(lane: Any, axes: tuple[Any, ...], vectorised: bool, *arguments: Any) -> Lane:
+    """A function of one chain for all lanes of a block."""
+    if vectorised:
+        result: Lane = jax.vmap(lane, in_axes=axes)(*arguments)
+        return result
+    single: Lane = lane(*(_first(one) for one in arguments))
+    expanded: Lane = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], single)
+    return expanded
+
+
+def _first(lanes: Any) -> Any:
+    return Keys(lanes.own[0], lanes.shared) if isinstance(lanes, Keys) else tree.lane(lanes, 0)

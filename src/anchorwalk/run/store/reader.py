@@ -1,0 +1,239 @@
+"""The reading side of a stored run: which members are whole, and what they are.
+
+Nothing in a folder is trusted: sizes, headers and checksums are compared before numbers are used.
+"""
+
+from pathlib import Path
+from typing import Any, NoReturn
+
+import jax
+import numpy as np
+
+from anchorwalk import checks
+from anchorwalk.errors import StoreDamaged
+from anchorwalk.methods.base import Member, MemberInfo, State
+from anchorwalk.run.store import serialise
+from anchorwalk.run.store.manifest import Manifest, Part, StatePart, read
+from anchorwalk.run.store.tensors import Damaged, TensorFile, names
+
+LOOKS = 5
+"""How often a reader starts over where a writer changes the run under its eyes."""
+MISSING = "it is missing"
+OWN = ("chain", "index", "status", "seconds")
+"""Tensors of a file of members that are the run's own; `info/...` are the method's."""
+INFO = "info/"
+
+
+class Reader:
+    """A run's folder, opened for reading.
+
+    Args:
+        folder: Where the run is.
+        manifest: Of this folder.
+        like: The parameters' shapes and dtypes in their tree; None gives members as dictionaries of named arrays.
+        verify: Whether to compare all checksums now, which reads everything; else each when its file is first used.
+        states: Whether to look at chain states as well.
+
+    Attributes:
+        damaged: Files that are not whole, and why; their members are left out.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest, like: Any, verify: bool = False, states: bool = False) -> None:
+        self.folder, self.like = folder, like
+        self._open: tuple[Part, TensorFile] | None = None
+        for _ in range(LOOKS):
+            self._look(manifest, verify, states)
+            # Where a file is missing because a writer has changed the run in the meantime, its new state is read.
+            newer = read(folder) if MISSING in self.damaged.values() else None
+            if newer is None or newer == manifest:
+                return
+            manifest = newer
+
+    def _look(self, manifest: Manifest, verify: bool, states: bool) -> None:
+        self.close()
+        self.manifest = manifest
+        self.leaves = manifest.about.get("leaves", []) if self.like is None else serialise.leaves_to_json(self.like)
+        self.damaged: dict[str, str] = {}
+        self.infos: dict[tuple[int, int], MemberInfo] = {}
+        self._places: dict[tuple[int, int], tuple[Part, int, int]] = {}
+        self._trusted: set[str] = set()
+        parts: list[Part | StatePart] = [*manifest.members, *(manifest.states if states else ())]
+        for part in parts:
+            try:
+                with TensorFile(self.folder / part.file, part.bytes) as file:
+                    if isinstance(part, Part):
+                        self._check_members(part, file)
+                    if verify:
+                        self.check_digest(part, file)
+                    if isinstance(part, Part):
+                        self.add(part, {name: file.read(name) for name in _numbers(file)})
+            except FileNotFoundError:
+                self.damaged[part.file] = MISSING
+            except Damaged as reason:
+                self.damaged[part.file] = str(reason)
+
+    def add(self, part: Part, tensors: dict[str, Any], trusted: bool = False) -> None:
+        """Take a file's members into account.
+
+        Args:
+            part: The file.
+            tensors: Its numbers of each member.
+            trusted: Whether its checksum need not be compared: this process wrote it.
+        """
+        if trusted:
+            self._trusted.add(part.file)
+        values = {name[len(INFO) :]: np.asarray(found) for name, found in tensors.items() if name.startswith(INFO)}
+        status, seconds = np.asarray(tensors["status"]), np.asarray(tensors["seconds"])
+        for chain, index, row, lane in part.places:
+            self._places[chain, index] = (part, row, lane)
+            own = {name: found[row, lane].item() for name, found in values.items()}
+            place = int(status[row, lane]), float(seconds[row, lane])
+            self.infos[chain, index] = MemberInfo(chain, index, *place, own)
+
+    def forget(self, name: str) -> None:
+        """Close a file that is about to be removed."""
+        if self._open is not None and self._open[0].file == name:
+            self.close()
+
+    def close(self) -> None:
+        """Close the file that is open."""
+        if self._open is not None:
+            self._open[1].close()
+            self._open = None
+
+    def member(self, chain: int, index: int) -> Member:
+        """One member, read from its file.
+
+        Raises:
+            StoreDamaged: Where its file is not whole.
+        """
+        file, row, lane = self._find(chain, index)
+        found = {}
+        for leaf in self.leaves:
+            array = file.read(leaf["name"], (row, lane))
+            found[leaf["name"]] = array.astype(serialise.dtype_of(leaf["dtype"]), copy=False)
+        params: Any = found
+        if self.like is not None:
+            params = jax.tree.unflatten(jax.tree.structure(self.like), list(found.values()))
+        return Member(params, file.read("trace", (row, lane)), self.infos[chain, index])
+
+    def raw(self, chain: int, index: int) -> dict[str, Any]:
+        """One member as its tensors on disk."""
+        file, row, lane = self._find(chain, index)
+        return {name: file.read(name, (row, lane)) for name in self.known(file)}
+
+    def known(self, file: TensorFile) -> list[str]:
+        """The tensors of a file of members that belong to the format."""
+        return [*(leaf["name"] for leaf in self.leaves), *_numbers(file), "trace"]
+
+    def state(self, part: StatePart, chain: int, like: State) -> State:
+        """A chain's state.
+
+        Raises:
+            StoreDamaged: Where its file is not whole, or holds other states.
+        """
+        leaves, definition = jax.tree.flatten(like)
+        try:
+            with TensorFile(self.folder / part.file, part.bytes) as file:
+                self.check_digest(part, file)
+                lane = part.chains.index(chain)
+                found = [file.read(name, (lane,)) for name in names(like, "state")]
+        except (FileNotFoundError, Damaged, KeyError) as reason:
+            raise StoreDamaged(
+                f"the chain states in {self.folder / part.file} are damaged: {reason}. Bring the file back from a "
+                "copy; the members are whole, and aw.load reads them."
+            ) from None
+        if [(a.shape, a.dtype) for a in found] != [(b.shape, b.dtype) for b in leaves]:
+            raise StoreDamaged(f"the chain states in {self.folder / part.file} are those of another run")
+        return jax.tree.unflatten(definition, found)
+
+    def latest(self) -> dict[int, StatePart]:
+        """The file of each chain's last state."""
+        return latest_states(self.manifest.states)
+
+    def members(self) -> dict[int, int]:
+        """Members of each chain, those before its last one included where they are not there."""
+        found: dict[int, int] = {}
+        for chain, index in self.infos:
+            found[chain] = max(found.get(chain, 0), index + 1)
+        return found
+
+    def check_digest(self, part: Part | StatePart, file: TensorFile) -> None:
+        """Compare a file with its checksum."""
+        if file.digest() != part.sha256:
+            raise Damaged("its checksum does not fit its content")
+        self._trusted.add(part.file)
+
+    def _find(self, chain: int, index: int) -> tuple[TensorFile, int, int]:
+        """The open file of a member, and its row and lane there."""
+        for _ in range(LOOKS):
+            if (chain, index) not in self._places:
+                break
+            part, row, lane = self._places[chain, index]
+            try:
+                return self._file(part), row, lane
+            except FileNotFoundError:  # a writer may have made one file of several in the meantime
+                manifest = read(self.folder) if self.folder.is_dir() else None
+                if manifest is None:
+                    break
+                self._look(manifest, verify=False, states=False)
+        raise StoreDamaged(
+            f"member {index} of chain {chain} is no longer in {self.folder}: its file is missing. Bring it back from a "
+            "copy, or load the run again for what is left."
+        )
+
+    def _file(self, part: Part) -> TensorFile:
+        """The open file of a part; the first time, its checksum is compared."""
+        if self._open is None or self._open[0] != part:
+            self.close()
+            file = None
+            try:
+                file = TensorFile(self.folder / part.file, part.bytes)
+                if part.file not in self._trusted:
+                    self.check_digest(part, file)
+            except Damaged as reason:
+                if file is not None:
+                    file.close()
+                raise StoreDamaged(
+                    f"the file {self.folder / part.file} is damaged: {reason}. Bring it back from a copy; aw.load with "
+                    "verify=True leaves its members out."
+                ) from None
+            self._open = (part, file)
+        return self._open[1]
+
+    def _check_members(self, part: Part, file: TensorFile) -> None:
+        """Compare the tensors of a file with what the manifest says of the run."""
+        lead = (part.count, len(part.chains))
+        shapes = {leaf["name"]: leaf["shape"] for leaf in self.leaves} | dict.fromkeys(_numbers(file), ())
+        for name, shape in shapes.items():
+            if name not in file.tensors or file.tensors[name].shape != (*lead, *shape):
+                raise Damaged(f"it lacks {name!r} in the shape {(*lead, *shape)}")
+        if "trace" not in file.tensors or file.tensors["trace"].shape[:2] != lead:
+            raise Damaged("it lacks the members' traces")
+        # The tensors are there in this shape: only now is it sure that the entry claims no members by the billion.
+        chains, indices = file.read("chain"), file.read("index")
+        if any((chains[row, lane], indices[row, lane]) != (c, i) for c, i, row, lane in part.places):
+            raise Damaged("its members are not those that the manifest says")
+        if any((c, i) in self._places for c, i, _, _ in part.places):
+            raise Damaged("its members are in another file too")
+
+
+def _numbers(file: TensorFile) -> list[str]:
+    """The tensors of a file of members that have one number for each."""
+    return [*OWN, *(name for name in file.tensors if name.startswith(INFO))]
+
+
+def latest_states(parts: tuple[StatePart, ...]) -> dict[int, StatePart]:
+    """The newest file of each chain: of the last attempt, and there of the last call."""
+    ordered = sorted(parts, key=lambda part: (part.attempt, part.number))
+    return {chain: part for part in ordered for chain in part.chains}
+
+
+def refuse_state(folder: Path, chain: int) -> NoReturn:
+    """Refuse to resume a chain whose state is not there.
+
+    Raises:
+        InvalidInput: Always.
+    """
+    given = f"{str(folder)!r} without the state of chain {chain}"
+    checks.reject("store", given, "a whole run", "Start in another folder; this one can be read only.")

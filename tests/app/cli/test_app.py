@@ -1,0 +1,41 @@
+"""What all commands have in common."""
+
+import os
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+from typer.testing import CliRunner
+
+from anchorwalk.app.cli import app
+
+CHILD = """
+import jax
+from anchorwalk.app.cli import app
+assert jax.config.jax_compilation_cache_dir is None  # importing changes nothing
+app(["runs", {folder!r}], standalone_mode=False)
+print(jax.config.jax_compilation_cache_dir)
+"""
+
+
+@pytest.mark.parametrize("place", ["programs", "off"])
+def test_commands_keep_compiled_programs_where_the_user_lets_them(place, tmp_path):
+    folder = place if place == "off" else str(tmp_path / "deep" / place)
+    environment = {name: value for name, value in os.environ.items() if "CACHE" not in name}
+    environment["ANCHORWALK_CACHE"] = folder
+    (tmp_path / "runs").mkdir()
+    code = CHILD.format(folder=str(tmp_path / "runs"))
+    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[-1] == ("None" if place == "off" else folder)
+    assert (tmp_path / "deep" / "programs").is_dir() == (place != "off")
+
+
+def test_each_call_asks_for_that_once(monkeypatch, tmp_path):
+    calls = []
+    monkeypatch.setattr(import_module("anchorwalk.app.cli.app"), "cache_programs", lambda: calls.append(1))
+    for arguments in (["runs", str(tmp_path)], ["demo", "--gap", "colour"], ["benchmark", "table", "--results", "x"]):
+        CliRunner().invoke(app, arguments)
+    assert len(calls) == 3
+    assert CliRunner().invoke(app, ["--version"]).exit_code == 0
+    assert len(calls) == 3  # nothing is compiled for that
