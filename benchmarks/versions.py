@@ -62,9 +62,9 @@ for line in sys.stdin:
     print(json.dumps({"seconds": time.perf_counter() - began, "cpu": time.process_time() - cpu}), flush=True)
 """
 WORK = {
-    "mlp": ((1, 60), (10, 100)),
+    "mlp": ((1, 1000), (10, 1000)),
     "lenet5": ((1, 20), (10, 8)),
-    "alexnet": ((1, 1), (2, 1)),
+    "alexnet": ((1, 2), (2, 2)),
     "resnet20": ((1, 1), (2, 1)),
     "cnn_lstm": ((1, 2), (2, 2)),
 }

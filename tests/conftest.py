@@ -1,4 +1,5 @@
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -14,7 +15,12 @@ QUICK = "--xla_cpu_use_fusion_emitters=false"
 
 
 def pytest_configure(config):
-    """Workers, and the processes that tests start, share what any of them compiled in this run."""
+    """Workers, and the processes that tests start, share what any of them compiled in this run.
+
+    A shell starts background jobs with Ctrl-C ignored, and a run respects that: tests of Ctrl-C need Python's own way.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if os.environ.get("JAX_DISABLE_MOST_OPTIMIZATIONS") == "1" and "XLA_FLAGS" not in os.environ and known(QUICK):
         os.environ["XLA_FLAGS"] = QUICK
     if SHARED_PROGRAMS not in os.environ:

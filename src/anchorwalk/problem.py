@@ -1,6 +1,7 @@
 """A problem: network, likelihood, prior and data D, in the paper's sense (section 1)."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -116,7 +117,7 @@ class Problem:
     @property
     def params_like(self) -> Params:
         """Shapes and dtypes of the parameters."""
-        return jax.eval_shape(lambda key: tree.typed(self.init(key)), jax.random.key(0))
+        return _params_like(self.init, bool(getattr(jax.config, "jax_enable_x64", False)))
 
     @property
     def size(self) -> int:
@@ -150,6 +151,12 @@ class Problem:
         object.__setattr__(split, "data", self.data.take(jnp.sort(order[rows:])))
         object.__setattr__(split, "validation", self.data.take(jnp.sort(order[:rows])))
         return split
+
+
+@lru_cache(maxsize=128)
+def _params_like(init: Init, x64: bool) -> Params:
+    """Shapes and dtypes of what `init` returns, traced once with and once without float64."""
+    return jax.eval_shape(lambda key: tree.typed(init(key)), jax.random.key(0))
 
 
 def _check_init(init: Init) -> Params:

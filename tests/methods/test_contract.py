@@ -1,6 +1,7 @@
 """The contract of methods on every method of the package, that it can fail, and the one that CONTRIBUTING shows."""
 
 import re
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -127,3 +128,30 @@ def test_the_method_in_contributing_samples_the_posterior():
     slack = 0.5 * step * np.linalg.eigvalsh(model.precision)[-1] * 1.1
     assert (np.abs(squares.mean(0) - 1) < 5 * squares.std(0, ddof=1) / np.sqrt(20) + slack).all()
     assert posterior.diagnose(model.x.astype(np.float32)).effective > 100
+
+
+def test_a_method_from_outside_works_with_everything_else(tmp_path):
+    from anchorwalk.app import report
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pytest.importorskip("arviz")
+    sgld, _ = shown()
+    problem, plan = small_problem(), aw.Plan(sgld(1e-4, warmup=5, thin=1, batch_size=10), chains=2, members=12)
+    posterior = aw.sample(jax.random.key(0), problem, plan, store=tmp_path / "run", callbacks=[])
+    x, y = np.asarray(problem.data.x), np.asarray(problem.data.y)
+    loaded = aw.load(tmp_path / "run", problem.apply)
+    np.testing.assert_array_equal(loaded.predict(x).mean, posterior.predict(x).mean)
+    assert posterior.diagnose(x).judged
+    assert loaded.about["method"]["title"] == "Stochastic gradient Langevin dynamics"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        data = aw.to_arviz(loaded, x, y)
+    assert data["log_likelihood"]["y"].shape == (2, 12, 20)
+    page = report.write(loaded, tmp_path / "report", report.ReportData(x, y)).page.read_text()
+    assert "Stochastic gradient Langevin dynamics" in page
+    assert aw.describe(problem, plan).epochs == 2 * (5 + 12)
+    longer = aw.sample(jax.random.key(0), problem, aw.Plan(plan.method, 2, 14), store=tmp_path / "run", callbacks=[])
+    assert len(longer) == 28
+    grown = aw.Plan.from_budget(100, plan.method, chains=2)
+    assert grown.members == 45

@@ -522,7 +522,7 @@ def test_a_run_in_another_thread_leaves_signals_alone():
 # What is around a run
 
 
-def surroundings():
+def process_state():
     """What a library can change for the rest of a process."""
     kind, numbers, *rest = np.random.get_state()  # noqa: NPY002  # others may use it
     return {
@@ -538,30 +538,35 @@ def surroundings():
 @pytest.mark.parametrize("store", ["memory", "disk"])
 def test_a_run_changes_nothing_around_it(tmp_path, store):
     where = {} if store == "memory" else {"store": tmp_path / "run"}
-    before, threads = surroundings(), set(threading.enumerate())
+    before, threads = process_state(), set(threading.enumerate())
     aw.sample(KEY, small_problem(), small_plan(), runner=aw.Local(2, 2), callbacks=[], **where)
     aw.sample_many([KEY], small_problem(), small_plan(), callbacks=[])
-    assert surroundings() == before
+    assert process_state() == before
     assert set(threading.enumerate()) <= threads
 
 
 CHILD = """
 import os, random, signal, sys, warnings
 import jax, numpy as np
-def surroundings():
+def process_state():
     return (dict(jax.config.values), list(warnings.filters), np.random.get_state()[1].tolist(), random.getstate(),
             dict(os.environ), signal.getsignal(signal.SIGINT), np.geterr(), sys.getrecursionlimit())
 if sys.argv[2] == "ignore":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-before = surroundings()
+before = process_state()
 import anchorwalk as aw
 for name in aw.__all__:
     getattr(aw, name)
-assert surroundings() == before, "import"
+assert process_state() == before, "import"
 sys.path.insert(0, sys.argv[1])
 from helpers import small_plan, small_problem
 posterior = aw.sample(jax.random.key(0), small_problem(), small_plan(), callbacks=[])
-assert surroundings() == before, "sample"
+assert process_state() == before, "sample"
+import sklearn.linear_model
+before = process_state()
+from anchorwalk.integrations.sklearn import SAERegressor
+SAERegressor(budget=20, random_state=0).fit(np.eye(12), np.arange(12.0)).predict(np.eye(12))
+assert process_state() == before, "fit"
 if sys.argv[2] == "ignore":
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     os.kill(os.getpid(), signal.SIGINT)

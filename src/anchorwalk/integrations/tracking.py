@@ -185,7 +185,8 @@ class MLflow:
         metrics = [metric(self._prefix + name, value, now, step) for name, value, step in scalars(round_info)]
         for first in range(0, len(metrics), BATCH):
             self._client.log_batch(self._run_id, metrics=metrics[first : first + BATCH])
-        self._done = round_info.members_done >= round_info.plan.total
+        plan = round_info.plan
+        self._done = round_info.members_done >= plan.total - round_info.failed * plan.members
 
     def end(self) -> None:
         """End the run if it was started here."""

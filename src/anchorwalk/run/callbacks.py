@@ -22,6 +22,7 @@ class RoundInfo(NamedTuple):
         passes_done: Passes over the data so far.
         seconds: Wall time of this call of `sample` so far.
         last: Whether this was the last call of the plan, or the last one after Ctrl-C.
+        failed: Chains that have failed so far: they had no good first draw in any attempt.
     """
 
     plan: Plan
@@ -33,6 +34,7 @@ class RoundInfo(NamedTuple):
     passes_done: float
     seconds: float
     last: bool
+    failed: int = 0
 
     def __repr__(self) -> str:
         what = f"call {self.number} ({self.call.kind}) of chains {list(self.chains)}"

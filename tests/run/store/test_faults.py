@@ -21,11 +21,13 @@ from helpers import about_of, begin, leaves_equal, made_up_round, small_apply, s
 
 LIKE = {"w": jax.ShapeDtypeStruct((3,), np.float32)}
 PLAN = small_plan(chains=2, members=40, walk=aw.GuidedWalk(step_size=0.3))
+HMC = aw.HMC(windows=(10, 20, 20), thin=1, leapfrogs=3, block=10, draws=10, descent=2)
+PLANS = {"SAE": PLAN, "HMC": aw.Plan(HMC, chains=2, members=300)}
 
 
-def go(store, threads=1, lanes=2):
-    runner = aw.Local(threads, lanes)
-    return aw.sample(jax.random.key(7), small_problem(), PLAN, runner=runner, store=store, callbacks=[])
+def go(store, threads=1, lanes=2, method="SAE"):
+    runner = aw.Local(int(threads), int(lanes))
+    return aw.sample(jax.random.key(7), small_problem(), PLANS[method], runner=runner, store=store, callbacks=[])
 
 
 def linear(params, x):
@@ -167,7 +169,7 @@ jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 from test_faults import go
 from anchorwalk.run.store import writer
 writer.MERGED = 4
-go(sys.argv[2], *map(int, sys.argv[4:]))
+go(sys.argv[2], *sys.argv[4:])
 print("done")
 """
 
@@ -203,10 +205,10 @@ def _names(folder):
     return {path.name for path in folder.iterdir()} - {"lock"} if folder.is_dir() else set()
 
 
-def check_kills(tmp_path, kills, each):
+def check_kills(tmp_path, kills, each, method):
     """Runs one after the other, of one block and of two at a time, until so many kills have landed."""
     landed = in_writes = number = 0
-    runners = [(1, 2), (2, 1)]
+    runners = [(1, 2, method), (2, 1, method)]
     expected = [stacked_params(go(None, *runner)) for runner in runners]
     while landed < kills:
         folder, kind = tmp_path / f"run{number}", number % 2
@@ -216,10 +218,12 @@ def check_kills(tmp_path, kills, each):
     return in_writes
 
 
-def test_ten_kills(tmp_path):
-    check_kills(tmp_path, 10, each=5)
+@pytest.mark.parametrize("method", PLANS)
+def test_ten_kills(tmp_path, method):
+    check_kills(tmp_path, 10, 5, method)
 
 
 @pytest.mark.slow
-def test_a_hundred_kills(tmp_path):
-    assert check_kills(tmp_path, 100, each=15) >= 5  # of a hundred at random moments some fall into a write
+@pytest.mark.parametrize("method", PLANS)
+def test_a_hundred_kills(tmp_path, method):
+    assert check_kills(tmp_path, 100, 15, method) >= 5  # of a hundred at random moments some fall into a write

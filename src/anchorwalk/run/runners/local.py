@@ -90,7 +90,7 @@ class LocalSession:
         else:
             states = jax.tree.map(lambda leaf: filled(np.asarray(leaf), lanes), job.states)
             function, arguments = _advance, (*arguments, np.int32(job.number), states)
-        form = (job.call, many, lanes > 1)
+        form = (job.call._replace(passes=0.0), many, lanes > 1)  # calls of a kind share a program, whatever they cost
         with jax.enable_x64(self._x64):
             program = compiled(function, form, self._layout.wide, self._method, self._problem, *arguments)
 

@@ -70,9 +70,10 @@ def find(folder: Path) -> list[Path]:
 def summarize(folder: Path) -> Summary:
     """A run at a glance; no more than the headers of its files are read."""
     reader = _opened(folder, verify=False)
-    about, infos = reader.manifest.about, list(reader.infos.values())
+    about = reader.manifest.about
     try:
         plan, leaves = about["plan"], about["leaves"]
+        infos = [info for info in reader.infos.values() if info.index < plan["members"]]
         chains, planned = len(plan["selected"]), len(plan["selected"]) * plan["members"]
         costs = [(int(count), float(passes)) for _, _, passes, count in plan["calls"]]
         calls = {chain: calls_for(plan, count) for chain, count in reader.members().items()}  # where states were pruned

@@ -1,0 +1,262 @@
+"""The loop of a run: send what is next, commit what is finished, tell the callbacks."""
+
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from anchorwalk import checks, tree
+from anchorwalk.errors import Status
+from anchorwalk.methods.base import Call, Draws, Member
+from anchorwalk.plan.plan import Plan
+from anchorwalk.run.callbacks import Callback, RoundInfo, RunCallback
+from anchorwalk.run.interrupt import Interrupt
+from anchorwalk.run.runners import Job, Layout, Result, Session
+from anchorwalk.run.store import Like, Round, Store
+from anchorwalk.types import HostArray, Key
+
+ATTEMPTS = 3
+"""How often a chain whose first draw is bad is started anew."""
+LOOK = 0.2
+"""Seconds between two looks at whether Ctrl-C was pressed."""
+
+
+class Block(NamedTuple):
+    """Chains that go on together.
+
+    Attributes:
+        lanes: Run and chain of each.
+        number: The next call.
+        first: Draws of each chain so far.
+        attempt: How often they have been started anew.
+        states: Stacked states; None before the first call.
+    """
+
+    lanes: tuple[tuple[int, int], ...]
+    number: int
+    first: int
+    attempt: int
+    states: Any
+
+
+class Loop:
+    """The loop over calls and blocks, and what it must remember."""
+
+    def __init__(
+        self,
+        roots: list[Key],
+        plan: Plan,
+        calls: list[Call],
+        session: Session,
+        layout: Layout,
+        stores: list[Store],
+        selected: list[int],
+        apart: bool,
+        like: Like,
+    ) -> None:
+        self.roots, self.plan, self.calls, self.like = roots, plan, calls, like
+        self.session, self.layout, self.stores = session, layout, stores
+        self.apart = apart  # whether the chains of a block are of one run
+        self.shown = replace(plan, chains=len(selected) * len(roots))
+        self.passes = np.concatenate([[0.0], np.cumsum([call.passes for call in calls])])
+        self.draws = np.concatenate([[0], np.cumsum([call.draws for call in calls])])
+        self.done: dict[tuple[int, int], int] = {}
+        self.blocks = list(self._blocks(selected))
+        self.began = time.perf_counter()
+
+    def _blocks(self, selected: list[int]) -> Iterator[Block]:
+        """Chains that are not finished, those equally far together."""
+        groups: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
+        for run, store in enumerate(self.stores):
+            progress, failed = store.progress() if store.header() else {}, store.failed()
+            for chain in selected:
+                at = progress.get(chain)
+                calls, attempt = (at.calls, at.attempt) if at else (0, 0)
+                self.done[run, chain] = min(calls, len(self.calls))
+                if calls < len(self.calls) and chain not in failed:
+                    groups.setdefault((calls, attempt, run if self.apart else 0), []).append((run, chain))
+        for (number, attempt, _), lanes in sorted(groups.items()):
+            for start in range(0, len(lanes), self.layout.lanes):
+                block = tuple(lanes[start : start + self.layout.lanes])
+                states = None
+                if number:
+                    states = tree.stack([self.stores[run].state(chain) for run, chain in block])
+                yield Block(block, number, int(self.draws[number]), attempt, states)
+
+    def go(self, listeners: Sequence[Callback]) -> bool:
+        """Run what is left of the plan; False if it was interrupted."""
+        whole_run = [listener for listener in listeners if isinstance(listener, RunCallback)]
+        started = []
+        try:
+            for listener in whole_run:
+                listener.start(self.shown, self._passes_done())
+                started.append(listener)
+            return self._calls(listeners)
+        finally:
+            for listener in started:
+                listener.end()
+
+    def _calls(self, listeners: Sequence[Callback]) -> bool:
+        """Send what is next, commit what is finished, in whatever order; the queue is fair to all blocks."""
+        waiting, running = list(self.blocks), dict[Future[Result], Block]()
+        with Interrupt() as interrupt:
+            while waiting or running:
+                while waiting and len(running) <= self.session.slots and not interrupt.asked:
+                    block = waiting.pop(0)
+                    running[self.session.submit(self._job(block))] = block
+                if not running:
+                    return False  # Ctrl-C
+                finished, _ = wait(running, LOOK, FIRST_COMPLETED)
+                if interrupt.asked:  # what was sent and has not begun is taken back
+                    waiting.extend([running.pop(future) for future in list(running) if future.cancel()])
+                at_work = min(self.session.slots, len(running))
+                for future in [one for one in running if one in finished]:  # in the order in which they were sent
+                    block = running.pop(future)
+                    result = future.result()
+                    rounds, further = self._take(block, result, result.seconds / at_work)
+                    waiting.extend(further)
+                    last = (not waiting and not running) or (interrupt.asked and not running)
+                    for listener in listeners:
+                        listener(self._info(block, rounds, last))
+        return True
+
+    def _job(self, block: Block) -> Job:
+        runs, chains = zip(*block.lanes, strict=True)
+        roots = self.roots[runs[0]] if self.apart else jnp.stack([self.roots[run] for run in runs])
+        attempts = np.full(len(chains), block.attempt, np.uint32)
+        call = self.calls[block.number]
+        return Job(call, block.number, roots, np.asarray(chains, np.uint32), attempts, block.states)
+
+    def _take(self, block: Block, result: Result, seconds: float) -> tuple[list[Round], list[Block]]:
+        """Commit what a call left; and the blocks that go on from there."""
+        call = self.calls[block.number]
+        states, draws = _read_only((result.states, result.draws))
+        _check_result(states, draws, call, self.like)
+        status = _status(draws, call, len(block.lanes))
+        bad = np.zeros(len(block.lanes), bool)
+        if call.draws and block.first == 0:  # a chain without a good first draw is begun anew
+            bad = status[:, 0] != Status.OK
+        share = seconds / (len(block.lanes) * max(1, call.draws))
+        rounds = list(self._commit(block, call, states, draws, status, share, ~bad))
+        further = []
+        good = np.flatnonzero(~bad)
+        if good.size and block.number + 1 < len(self.calls):
+            lanes = tuple(block.lanes[lane] for lane in good)
+            after = block.first + call.draws
+            further.append(Block(lanes, block.number + 1, after, block.attempt, tree.lane(states, good)))
+        again = tuple(block.lanes[lane] for lane in np.flatnonzero(bad))
+        if again and block.attempt < ATTEMPTS:
+            further.append(Block(again, 0, 0, block.attempt + 1, None))
+        elif again:
+            for run, chain in again:
+                self.stores[run].fail(chain)
+        return rounds, further
+
+    def _commit(
+        self,
+        block: Block,
+        call: Call,
+        states: Any,
+        draws: Draws,
+        status: HostArray,
+        seconds: float,
+        kept: HostArray,
+    ) -> Iterator[Round]:
+        """Give each run its part of a block."""
+        for run in sorted({run for run, _ in block.lanes}):
+            lanes = [lane for lane, (owner, _) in enumerate(block.lanes) if owner == run and kept[lane]]
+            if not lanes:
+                continue
+            whole = len(lanes) == len(block.lanes)
+            own_states, own_draws = (states, draws) if whole else tree.lane((states, draws), lanes)
+            chains = tuple(block.lanes[lane][1] for lane in lanes)
+            round_ = Round(
+                chains,
+                block.number,
+                call.kind,
+                block.attempt,
+                block.first,
+                own_draws,
+                status[lanes],
+                seconds,
+                own_states,
+            )
+            self.stores[run].commit(round_)
+            for chain in chains:
+                self.done[run, chain] = block.number + 1
+            yield round_
+
+    def _passes_done(self) -> float:
+        return float(sum(self.passes[calls] for calls in self.done.values()))
+
+    def _info(self, block: Block, rounds: list[Round], last: bool) -> RoundInfo:
+        members: list[Member] = [
+            round_.member(lane, row)
+            for round_ in rounds
+            for lane in range(len(round_.chains))
+            for row in range(round_.size)
+        ]
+        return RoundInfo(
+            plan=self.shown,
+            call=self.calls[block.number],
+            number=block.number,
+            chains=tuple(chain for round_ in rounds for chain in round_.chains),
+            members=members,
+            members_done=int(sum(min(self.draws[calls], self.plan.members) for calls in self.done.values())),
+            passes_done=self._passes_done(),
+            seconds=time.perf_counter() - self.began,
+            failed=sum(len(store.failed()) for store in self.stores),
+            last=last,
+        )
+
+
+def _status(draws: Draws, call: Call, chains: int) -> HostArray:
+    """OK where the method says so and all numbers are finite."""
+    good = np.asarray(draws.good).reshape(chains, call.draws)
+    for leaf in jax.tree.leaves(draws.params) if call.draws else ():
+        finite = np.isfinite(np.asarray(leaf, np.float32 if leaf.dtype.itemsize < 4 else None))
+        good = good & finite.reshape(chains, call.draws, -1).all(axis=-1)
+    return np.where(good, int(Status.OK), int(Status.DIVERGED)).astype(np.int32)
+
+
+def _read_only(arrays: tuple[Any, Draws]) -> tuple[Any, Draws]:
+    """The same arrays, which nobody may change: callbacks, stores and the next call share them."""
+
+    def fixed(leaf: Any) -> Any:
+        array = np.asarray(leaf)
+        array.flags.writeable = False
+        return array
+
+    result: tuple[Any, Draws] = jax.tree.map(fixed, arrays)
+    return result
+
+
+def _check_result(states: Any, draws: Any, call: Call, like: Like) -> None:
+    """Refuse what a method must not return; numbers are looked at elsewhere.
+
+    Raises:
+        InvalidInput: States or draws of other trees, shapes or dtypes than they must have.
+    """
+    if not isinstance(draws, Draws):
+        checks.reject("method.step", f"(state, {type(draws).__name__})", "(state, Draws)", "Return Draws(...).")
+    if _shapes(states, 1) != _shapes(like.state, 0):
+        remedy = "Return a state of the same tree, shapes and dtypes."
+        checks.reject("method.step", "a state of other arrays than method.start's", "the same arrays", remedy)
+    if (draws.good.shape[1:], draws.good.dtype) != ((call.draws,), bool):
+        given = f"{draws.good.dtype}{draws.good.shape[1:]} as Draws.good of a call of {call.draws} draws"
+        checks.reject("method.step", given, f"bool({call.draws},)", "Draws have a leading axis of draws.")
+    if call.draws and _shapes(draws.params, 2) != _shapes(like.params, 0):
+        remedy = (
+            "Return parameters in the tree, shapes and dtypes of problem.params_like, with a leading axis of draws."
+        )
+        checks.reject("method.step", "draws of other arrays than the parameters", "the parameters' own", remedy)
+
+
+def _shapes(value: Any, lead: int) -> Any:
+    leaves = [(tuple(leaf.shape)[lead:], np.dtype(leaf.dtype)) for leaf in jax.tree.leaves(value)]
+    return jax.tree.structure(value), leaves
