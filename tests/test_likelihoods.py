@@ -199,7 +199,10 @@ BROKEN = {
 def test_contract_finds_a_broken_likelihood(what):
     methods, message = BROKEN[what]
     if message is None:
-        methods, message = methods | {"from_json": classmethod(lambda cls, told: aw.Normal(2.0))}, "inverse of to_json"
+        methods, message = (
+            methods | {"from_json": classmethod(lambda cls, _: aw.Normal(2.0))},
+            "inverse of to_json",
+        )
     with pytest.raises(AssertionError, match=message):
         aw.testing.check_likelihood(changed(aw.Normal, **methods)(0.7), OUT[:, 0], REALS[:, 0])
 

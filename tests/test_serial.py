@@ -47,22 +47,22 @@ def test_settings_are_made_again_from_their_json(array):
     ids=repr,
 )
 def test_likelihoods_are_made_again_from_their_json(likelihood):
-    told = json.loads(json.dumps(likelihood.to_json()))
-    assert set(told) == {"name", "settings"}
-    assert type(likelihood).from_json(told) == likelihood
+    encoded = json.loads(json.dumps(likelihood.to_json()))
+    assert set(encoded) == {"name", "settings"}
+    assert type(likelihood).from_json(encoded) == likelihood
 
 
 def test_an_array_of_anything_else_is_refused():
-    told = {"name": "Everything", "settings": {"array": {"array": ["x"], "dtype": "object"}}}
+    encoded = {"name": "Everything", "settings": {"array": {"array": ["x"], "dtype": "object"}}}
     with pytest.raises(InvalidInput, match=r"Everything.from_json: got an array of type 'object', expected numbers"):
-        Everything.from_json(told)
+        Everything.from_json(encoded)
 
 
-@pytest.mark.parametrize("told", [{"a": np.ones(2)}, {"a": float("nan")}, [1.0], "text"])
-def test_what_is_no_json_is_refused(told):
+@pytest.mark.parametrize("encoded", [{"a": np.ones(2)}, {"a": float("nan")}, [1.0], "text"])
+def test_what_is_no_json_is_refused(encoded):
     class Mine:
         def to_json(self):
-            return told
+            return encoded
 
     with pytest.raises(InvalidInput, match=r"likelihood.to_json\(\): got .*, expected JSON"):
         serial.to_json("likelihood", Mine())
@@ -92,17 +92,18 @@ SHORT = aw.Training(aw.SGD(0.1, momentum=0.9), epochs=2, batch_size=32, evaluate
     ids=repr,
 )
 def test_settings_of_any_class_are_found_by_their_name(settings):
-    told = json.loads(json.dumps(settings.to_json()))
-    assert set(told) == {"name", "settings"}
-    assert told["name"] == type(settings).__name__
-    assert serial.from_json(told) == settings == type(settings).from_json(told)
+    encoded = json.loads(json.dumps(settings.to_json()))
+    assert set(encoded) == {"name", "settings"}
+    assert encoded["name"] == type(settings).__name__
+    assert serial.from_json(encoded) == settings == type(settings).from_json(encoded)
 
 
 @pytest.mark.parametrize(
-    "told", [None, "GuidedWalk", 3, [], {}, {"name": "Everything"}, {"name": "int", "settings": {}}, {"name": ["AE"]}]
+    "encoded",
+    [None, "GuidedWalk", 3, [], {}, {"name": "Everything"}, {"name": "int", "settings": {}}, {"name": ["AE"]}],
 )
-def test_what_is_not_of_this_package_is_not_made(told):
-    assert serial.from_json(told) is None
+def test_what_is_not_of_this_package_is_not_made(encoded):
+    assert serial.from_json(encoded) is None
 
 
 def test_a_class_of_the_same_name_elsewhere_changes_nothing():
@@ -114,7 +115,7 @@ def test_a_class_of_the_same_name_elsewhere_changes_nothing():
 
 
 @pytest.mark.parametrize(
-    ("told", "message"),
+    ("encoded", "message"),
     [
         ({"name": "AE", "settings": {}}, r"AE.from_json: got TypeError.*training"),
         ({"name": "AE"}, r"AE.from_json: got KeyError\('settings'\)"),
@@ -127,9 +128,9 @@ def test_a_class_of_the_same_name_elsewhere_changes_nothing():
         ({"name": "SAE", "settings": {"first": LONG.to_json(), "walk": "guided"}}, r"walk: got 'guided'"),
     ],
 )
-def test_settings_that_do_not_fit_are_refused(told, message):
+def test_settings_that_do_not_fit_are_refused(encoded, message):
     with pytest.raises(InvalidInput, match=message):
-        serial.from_json(told)
+        serial.from_json(encoded)
 
 
 def test_an_object_without_json_is_told_by_its_name():

@@ -193,18 +193,18 @@ def test_bad_settings_are_refused(make, message):
 )
 def test_trainings_are_made_again_from_their_json(optimizer):
     training = aw.Training(optimizer, epochs=2, batch_size=8, keep="best", evaluate=False)
-    told = json.loads(json.dumps(training.to_json()))
-    assert aw.Training.from_json(told) == training
-    assert told["name"] == "Training"
-    assert type(optimizer).from_json(told["settings"]["optimizer"]) == optimizer
+    encoded = json.loads(json.dumps(training.to_json()))
+    assert aw.Training.from_json(encoded) == training
+    assert encoded["name"] == "Training"
+    assert type(optimizer).from_json(encoded["settings"]["optimizer"]) == optimizer
 
 
 def test_the_code_of_other_optimizers_is_not_in_their_json():
     for optimizer, name in ((optax.adam(1e-3), "optax"), (Falling(0.1), "Falling")):
-        told = aw.Training(optimizer, 2, 8).to_json()
-        assert told["settings"]["optimizer"] == {"name": name}
+        encoded = aw.Training(optimizer, 2, 8).to_json()
+        assert encoded["settings"]["optimizer"] == {"name": name}
         with pytest.raises(InvalidInput, match=rf"Training.from_json: got '{name}', expected a class of this package"):
-            aw.Training.from_json(told)
+            aw.Training.from_json(encoded)
 
 
 def test_the_fingerprint_of_an_own_optimizer_is_of_what_it_computes():

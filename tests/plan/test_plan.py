@@ -165,6 +165,6 @@ def test_a_method_evaluates_all_of_its_trainings_or_none():
 )
 def test_a_plan_is_told_as_json_from_which_its_method_is_made_again(method):
     plan = aw.Plan(method, chains=2)
-    told = json.loads(json.dumps(plan.to_json()))
-    assert (told["chains"], told["members"], told["epochs"]) == (2, 1, plan.epochs)
-    assert from_json(told["method"]) == method == type(method).from_json(told["method"])
+    encoded = json.loads(json.dumps(plan.to_json()))
+    assert (encoded["chains"], encoded["members"], encoded["epochs"]) == (2, 1, plan.epochs)
+    assert from_json(encoded["method"]) == method == type(method).from_json(encoded["method"])

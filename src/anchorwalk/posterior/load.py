@@ -122,9 +122,9 @@ def _described(leaves: list[dict[str, Any]]) -> str:
 
 
 def _likelihood(about: Mapping[str, Any], given: Likelihood | None) -> Likelihood:
-    told = about["likelihood"]
-    stored = serialise.likelihood_from_json(told)
-    name = told["name"]
+    described = about["likelihood"]
+    stored = serialise.likelihood_from_json(described)
+    name = described["name"]
     if given is None:
         if stored is None:
             checks.reject("load(likelihood=)", None, f"the run's own likelihood, {name}", "Pass likelihood=.")
@@ -132,8 +132,8 @@ def _likelihood(about: Mapping[str, Any], given: Likelihood | None) -> Likelihoo
     checks.instance("load(likelihood=)", given, Likelihood, "the likelihood of the run")
     checks.pytree("load(likelihood=)", given, "a likelihood")
     found = serialise.likelihood_to_json(given)
-    if any(found.get(key) != value for key, value in told.items()):
-        own = f"the run's own, {stored or told.get('own', name)}"
+    if any(found.get(key) != value for key, value in described.items()):
+        own = f"the run's own, {stored or described.get('own', name)}"
         remedy = "Pass the one that the run was made with." if stored is None else "Leave it out."
         checks.reject("load(likelihood=)", found.get("own", repr(given)), own, remedy)
     return given

@@ -238,14 +238,16 @@ def _check_perturbed(likelihood: NormalLikelihood, outputs: Array, y: Array, var
 def _check_json(likelihood: Any) -> None:
     if not hasattr(likelihood, "to_json"):
         return
-    told = likelihood.to_json()
+    encoded = likelihood.to_json()
     try:
-        again = json.loads(json.dumps(told, allow_nan=False))
+        again = json.loads(json.dumps(encoded, allow_nan=False))
     except (TypeError, ValueError):
         again = None
-    require(isinstance(told, dict) and again == told, f"to_json must give a dictionary that is JSON, got {told!r}")
+    require(
+        isinstance(encoded, dict) and again == encoded, f"to_json must give a dictionary that is JSON, got {encoded!r}"
+    )
     if hasattr(likelihood, "from_json"):
-        require(type(likelihood).from_json(again).to_json() == told, "from_json must be the inverse of to_json")
+        require(type(likelihood).from_json(again).to_json() == encoded, "from_json must be the inverse of to_json")
 
 
 @jax.jit

@@ -127,8 +127,8 @@ TRAINING = aw.Training(aw.Adam(1e-3), epochs=1, batch_size=1)
 
 @pytest.mark.parametrize("walk", WALKS, ids=repr)
 def test_walks_are_read_from_what_the_method_says(walk):
-    told = json.loads(json.dumps(aw.SAE(TRAINING, walk=walk).to_json()))
-    assert run._walk(told) == walk
+    encoded = json.loads(json.dumps(aw.SAE(TRAINING, walk=walk).to_json()))
+    assert run._walk(encoded) == walk
 
 
 @pytest.mark.parametrize(

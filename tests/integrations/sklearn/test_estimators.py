@@ -242,10 +242,10 @@ def test_save_and_load(tmp_path, regressor, classifier):
 
 def test_a_saved_estimator_holds_its_plan_as_json(tmp_path, regressor):
     regressor.save(tmp_path / "run")
-    told = json.loads((tmp_path / "run" / "estimator.json").read_text())
-    assert told["format"] == 2
-    assert told["fitted"]["plan"] == regressor.plan_.to_json()
-    method = told["fitted"]["plan"]["method"]
+    encoded = json.loads((tmp_path / "run" / "estimator.json").read_text())
+    assert encoded["format"] == 2
+    assert encoded["fitted"]["plan"] == regressor.plan_.to_json()
+    method = encoded["fitted"]["plan"]["method"]
     assert method["name"] == "SAE"
     assert method["settings"]["walk"] == {"name": "GuidedWalk", "settings": {"step_size": 0.2}}
     assert method["settings"]["perturb_targets"] is True
@@ -254,13 +254,17 @@ def test_a_saved_estimator_holds_its_plan_as_json(tmp_path, regressor):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (lambda told: told.update(format=1), InvalidInput, "format 1, expected format 2"),
-        (lambda told: told["fitted"]["plan"].pop("method"), StoreDamaged, "is not what was written"),
-        (lambda told: told["fitted"]["plan"].update(method={"name": "Mine"}), StoreDamaged, "is not what was written"),
-        (lambda told: told["fitted"]["plan"].update(method="SAE"), StoreDamaged, "is not what was written"),
-        (lambda told: told["fitted"]["plan"].update(chains=0), StoreDamaged, r"Plan\(chains=\): got 0"),
+        (lambda about: about.update(format=1), InvalidInput, "format 1, expected format 2"),
+        (lambda about: about["fitted"]["plan"].pop("method"), StoreDamaged, "is not what was written"),
         (
-            lambda told: told["fitted"]["plan"]["method"]["settings"]["walk"]["settings"].update(step_size=10**400),
+            lambda about: about["fitted"]["plan"].update(method={"name": "Mine"}),
+            StoreDamaged,
+            "is not what was written",
+        ),
+        (lambda about: about["fitted"]["plan"].update(method="SAE"), StoreDamaged, "is not what was written"),
+        (lambda about: about["fitted"]["plan"].update(chains=0), StoreDamaged, r"Plan\(chains=\): got 0"),
+        (
+            lambda about: about["fitted"]["plan"]["method"]["settings"]["walk"]["settings"].update(step_size=10**400),
             StoreDamaged,
             "is not what was written",
         ),
@@ -270,9 +274,9 @@ def test_a_saved_estimator_holds_its_plan_as_json(tmp_path, regressor):
 def test_a_saved_estimator_that_is_not_as_written_is_refused(tmp_path, regressor, change, error, message):
     regressor.save(tmp_path / "run")
     path = tmp_path / "run" / "estimator.json"
-    told = json.loads(path.read_text())
-    change(told)
-    path.write_text(json.dumps(told))
+    encoded = json.loads(path.read_text())
+    change(encoded)
+    path.write_text(json.dumps(encoded))
     with pytest.raises(error, match=message):
         SAERegressor.load(tmp_path / "run")
 

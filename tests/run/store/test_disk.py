@@ -174,10 +174,10 @@ def test_an_own_likelihood_is_stored_by_its_own_json_or_its_name():
         pass
 
     weighted = Weighted(0.3, np.array([0.5, 2.0]))
-    told = json.loads(json.dumps(serialise.likelihood_to_json(weighted)))
-    assert told == by_name(weighted) | {"own": weighted.to_json()}
-    assert told["own"]["settings"]["weights"] == {"array": [0.5, 2.0], "dtype": "float64"}
-    assert serialise.likelihood_from_json(told) is None
+    encoded = json.loads(json.dumps(serialise.likelihood_to_json(weighted)))
+    assert encoded == by_name(weighted) | {"own": weighted.to_json()}
+    assert encoded["own"]["settings"]["weights"] == {"array": [0.5, 2.0], "dtype": "float64"}
+    assert serialise.likelihood_from_json(encoded) is None
     assert serialise.likelihood_from_json(serialise.likelihood_to_json(Normal(0.3))) is None
     assert serialise.likelihood_to_json(Plain()) == by_name(Plain())
     assert serialise.likelihood_to_json(aw.Normal(0.3)) == {"name": "Normal", "settings": {"scale": 0.3}}

@@ -27,8 +27,10 @@ def choose(problem: Problem, chains: int) -> Layout:
     """
     if jax.default_backend() != "cpu":
         return Layout(min(chains, WIDEST), wide=True)
+    if chains == 1:
+        return Layout(1, wide=True)
     small = problem.size <= SMALL and _light(problem)
-    return Layout(min(-(-chains // 2), WIDEST) if small else 1, wide=chains == 1)
+    return Layout(min(-(-chains // 2), WIDEST) if small else 1, wide=False)
 
 
 def cores() -> int:

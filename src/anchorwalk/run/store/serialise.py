@@ -97,10 +97,10 @@ def likelihood_to_json(likelihood: Likelihood) -> dict[str, Any]:
 
     One that is not of this package has its name and, where it offers `to_json`, what that gives under "own".
     """
-    told = serial.to_json("likelihood", likelihood)
+    described = serial.to_json("likelihood", likelihood)
     if type(likelihood) in LIKELIHOODS.values():
-        return told
-    own = {"own": told} if hasattr(likelihood, "to_json") else {}
+        return described
+    own = {"own": described} if hasattr(likelihood, "to_json") else {}
     return {"name": type(likelihood).__name__, "settings": None, **own}
 
 
