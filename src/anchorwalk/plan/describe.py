@@ -1,16 +1,25 @@
 """What a plan will cost and what its anchors are worth, before anything runs."""
 
+import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from anchorwalk import checks, tree
+from anchorwalk.methods.base import Method
+from anchorwalk.optimizers import Training
 from anchorwalk.plan.plan import Plan
 from anchorwalk.problem import Problem
 from anchorwalk.run.keys import keys_of
-from anchorwalk.run.runners.layout import choose, cores
+from anchorwalk.run.programs import wide_floats
+from anchorwalk.run.runners.layout import choose, cores, outputs_of
 from anchorwalk.walks import diagnostics
+
+COPIES = 4
+"""Copies of parameters and optimiser state that a compiled training holds: start, carry, update, gradient or anchor."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +37,9 @@ class Description:
         acceptance: Mean share of the walk's proposals that are accepted; NaN likewise.
         span: Mean share of the prior's mass that one chain's anchors reach over; NaN likewise.
         bytes: Size of all members and of the chains' last states, on disk or in memory.
-        memory: Bytes that the run holds at a time, at the least: the data, and parameters, gradients and states of the
-            blocks at work. Activations and what an optimiser remembers come on top.
+        memory: Bytes that the run holds at a time, an estimate: the data, and for each chain at work its state,
+            copies of its parameters and of what its optimiser remembers, and the activations of a minibatch. What JAX
+            needs for itself comes on top.
     """
 
     parameters: int
@@ -51,7 +61,7 @@ class Description:
             "anchors": f"worth about {self.effective_anchors:,.0f} independent ones",
             "walk": f"acceptance {self.acceptance:.0%}, one chain reaches over {self.span:.0%} of the prior",
             "size": f"{_readable(self.bytes)} of members and states",
-            "memory": f"{_readable(self.memory)} at the least while it runs",
+            "memory": f"about {_readable(self.memory)} while it runs, beside JAX itself",
         }
         walks = self.effective_anchors == self.effective_anchors
         return "\n".join(
@@ -91,9 +101,11 @@ def describe(problem: Problem, plan: Plan) -> Description:
         anchors, acceptance, span = summary.effective_anchors, summary.acceptance, summary.span
     like = problem.params_like
     keys = keys_of(jax.random.key(0), 0, 0)
-    state = jax.eval_shape(lambda: method.start(keys, problem, jnp.uint32(0)))
-    lanes = choose(problem, plan.chains).lanes
-    at_work = min(plan.chains, lanes * cores())
+    with jax.enable_x64(wide_floats(problem)):
+        state = jax.eval_shape(lambda: method.start(keys, problem, jnp.uint32(0)))
+        data = sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(problem))
+        at_work = min(plan.chains, choose(problem, plan.chains).lanes * cores())
+        memory = data + at_work * (tree.nbytes(state) + _working_set(method, problem))
     return Description(
         parameters=tree.size(like),
         rows=problem.n,
@@ -104,9 +116,24 @@ def describe(problem: Problem, plan: Plan) -> Description:
         acceptance=acceptance,
         span=span,
         bytes=plan.total * tree.nbytes(like) + plan.chains * tree.nbytes(state),
-        memory=tree.nbytes(jax.tree.map(jnp.asarray, problem))
-        + at_work * (2 * tree.nbytes(like) + 2 * tree.nbytes(state)),
+        memory=memory,
     )
+
+
+def _working_set(method: Method, problem: Problem) -> int:
+    """Bytes that one chain needs inside of a call: of its largest training, or of a gradient over all rows."""
+    like = problem.params_like
+    row = jax.eval_shape(lambda x: tree.lane(x, slice(1)), problem.data.x)
+    width = jnp.result_type(*jax.tree.leaves((like, problem.data.weights))).itemsize
+    numbers = outputs_of(jax.make_jaxpr(problem.apply)(like, row).jaxpr)  # of a row's forward pass
+
+    def needs(rows: int, optimizer: Any) -> int:
+        return COPIES * (tree.nbytes(like) + tree.nbytes(optimizer)) + numbers * rows * width
+
+    fields: list[Any] = list(vars(method).values()) if dataclasses.is_dataclass(method) else []
+    trainings = [value for value in fields if isinstance(value, Training)]
+    sizes = [needs(one.batch_size, jax.eval_shape(one.build(problem.n).init, like)) for one in trainings]
+    return max(sizes, default=needs(problem.n, ()))
 
 
 def _readable(number: float) -> str:

@@ -45,16 +45,16 @@ def _light(problem: Problem) -> bool:
     """
     row = jax.eval_shape(lambda x: tree.lane(x, slice(1)), problem.data.x)
     traced = jax.make_jaxpr(problem.apply)(problem.params_like, row)
-    return "conv_general_dilated" not in str(traced) and _outputs(traced.jaxpr) <= LIGHT
+    return "conv_general_dilated" not in str(traced) and outputs_of(traced.jaxpr) <= LIGHT
 
 
-def _outputs(jaxpr: Any) -> int:
+def outputs_of(jaxpr: Any) -> int:
     """Numbers that all operations of a program make."""
     total = 0
     for equation in jaxpr.eqns:
         inside = [value for value in equation.params.values() if hasattr(value, "jaxpr") or hasattr(value, "eqns")]
         if inside:
-            total += sum(_outputs(getattr(one, "jaxpr", one)) for one in inside)
+            total += sum(outputs_of(getattr(one, "jaxpr", one)) for one in inside)
         else:
             total += sum(int(np.prod(out.aval.shape)) for out in equation.outvars)
     return total
