@@ -148,7 +148,8 @@ class Loop:
         if good.size and block.number + 1 < len(self.calls):
             lanes = tuple(block.lanes[lane] for lane in good)
             after = block.first + call.draws
-            kept = tree.lane(states, good) if bad.any() else states  # states can be large: no copy without need
+            whole = states if result.carry is None else result.carry
+            kept = tree.lane(states, good) if bad.any() else whole  # states can be large: no copy without need
             further.append(Block(lanes, block.number + 1, after, block.attempt, kept))
         again = tuple(block.lanes[lane] for lane in np.flatnonzero(bad))
         if again and block.attempt < ATTEMPTS:

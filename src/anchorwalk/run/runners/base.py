@@ -35,7 +35,7 @@ class Job(NamedTuple):
         roots: The root key of the run; a key for each chain where the block has chains of several runs.
         chains: The chains' numbers, up to `Layout.lanes` of them.
         attempts: For call 0, which starts the chains: how often each has failed.
-        states: For later calls: stacked states.
+        states: For later calls: stacked states, or what the runner left for them in `Result.carry`.
     """
 
     call: Call
@@ -53,11 +53,14 @@ class Result(NamedTuple):
         states: Stacked states.
         draws: Stacked draws, with a leading axis of chains.
         seconds: Wall time of the job.
+        carry: The states as the runner likes to get them back with the block's next job; None for the states on the
+            host. It may have more lanes than the block.
     """
 
     states: State
     draws: Draws
     seconds: float
+    carry: Any = None
 
 
 class Session(Protocol):

@@ -88,7 +88,7 @@ class LocalSession:
             start_keys = _keys(roots, chains, np.uint32(Stream.START), many)
             function, arguments = _begin, (*arguments, start_keys, filled(job.attempts, lanes))
         else:
-            states = jax.tree.map(lambda leaf: filled(np.asarray(leaf), lanes), job.states)
+            states = jax.tree.map(lambda leaf: filled(leaf, lanes), job.states)
             function, arguments = _advance, (*arguments, np.int32(job.number), states)
         form = (job.call._replace(passes=0.0), many, lanes > 1)  # calls of a kind share a program, whatever they cost
         with jax.enable_x64(self._x64):
@@ -97,9 +97,9 @@ class LocalSession:
         def work() -> Result:
             began = time.perf_counter()
             with jax.enable_x64(self._x64):
-                found = jax.device_get(program(self._method, self._problem, *arguments))
-            states, draws = tree.lane(found, slice(len(job.chains)))
-            return Result(states, draws, time.perf_counter() - began)
+                carry, found = program(self._method, self._problem, *arguments)
+                states, draws = tree.lane(jax.device_get((carry, found)), slice(len(job.chains)))
+            return Result(states, draws, time.perf_counter() - began, carry)  # it stays where it is, for the next job
 
         return self._pool.submit(work)
 
