@@ -159,7 +159,7 @@ def made_up_round(like, chains, index, seed=0):
 
 
 def made_up_state(params):
-    return SAEState(WalkState(params, ()), None, params)
+    return SAEState(WalkState(params, ()), params)
 
 
 def begin(store, like, about=None, header=None):

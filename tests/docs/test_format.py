@@ -41,7 +41,7 @@ def test_every_key_of_the_manifest_is_explained(run):
 
 def test_the_calls_of_a_plan_are_as_told(run):
     plan = json.loads((run / "run.json").read_text())["about"]["plan"]
-    assert plan["calls"] == [["first", 1, 4, 1], ["then", 1, 2, 2]]  # kind, draws, passes, how many
+    assert plan["calls"] == [["train", 1, 4, 1], ["train", 1, 2, 2]]  # kind, draws, passes, how many
     assert (
         "a list of their kind, their draws, their cost in passes over the training rows, and how many they are" in PAGE
     )

@@ -120,26 +120,19 @@ class Diagnosis:
         return tuple(_advice(self))
 
     def __str__(self) -> str:
-        lines = dict(_lines(self))
-        text = [f"{name:<8} {words}" for name, words in lines.items()]
-        return "\n".join([*text, *(f"{'advice':<8} {one}" for one in self.advice or ["nothing to change"])])
+        advice = [("advice", one) for one in self.advice or ["nothing to change"]]
+        return "\n".join(f"{name:<8} {words}" for name, words in [*_lines(self), *advice])
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"
 
 
 class Rectangle(NamedTuple):
-    """Members that make chains of equal length.
+    """Members that make chains of equal length."""
 
-    Attributes:
-        chains: The used members of each chain, in their order.
-        diverged: Members that diverged.
-        unused: Good members that are left out.
-    """
-
-    chains: list[list[MemberInfo]]
+    chains: list[list[MemberInfo]]  # the used members of each chain, in their order
     diverged: int
-    unused: int
+    unused: int  # good members that are left out
 
 
 def rectangle(infos: Sequence[MemberInfo]) -> Rectangle:
@@ -162,24 +155,12 @@ def rectangle(infos: Sequence[MemberInfo]) -> Rectangle:
 def examine(
     infos: Sequence[MemberInfo], used: Rectangle, likelihood: Likelihood, outputs: Iterable[Array]
 ) -> Diagnosis:
-    """The diagnosis of members, given their outputs.
-
-    Args:
-        infos: All members.
-        used: Those that are looked at.
-        likelihood: From outputs to predictions.
-        outputs: Of the used members, one after the other.
-    """
+    """The diagnosis of all members, given the outputs of the used ones, one after the other."""
     chains, members = len(used.chains), len(used.chains[0])
     predictions = _predictions(likelihood, outputs, (chains, members))
-    quantities, still = {}, 0
-    if members >= LEAST:
-        quantities = {name: _quantity(values) for name, values in predictions.items()}
-        still = sum(int(np.isnan(found.r_hat).sum()) for found in quantities.values())
-    r_hat, effective, spread = (
-        np.concatenate([found[part].ravel() for found in quantities.values()] or [np.empty(0)]) for part in range(3)
-    )
-    r_hat, effective, spread = (found[~np.isnan(found)] for found in (r_hat, effective, spread))
+    quantities = {name: _quantity(values) for name, values in predictions.items() if members >= LEAST}
+    everything = [np.concatenate([np.empty(0), *(found[i].ravel() for found in quantities.values())]) for i in range(3)]
+    r_hat, effective, spread = (found[~np.isnan(found)] for found in everything)
     alone = float(chains) if members == 1 else math.nan
     chance = by_chance(chains, members) if r_hat.size else math.nan
     within, between = _spreads(predictions["mean"])
@@ -202,7 +183,7 @@ def examine(
         **_left_over(infos),
         diverged=used.diverged,
         unused=used.unused,
-        still=still,
+        still=everything[0].size - r_hat.size,
         quantities=quantities,
     )
 
@@ -266,24 +247,19 @@ def _left_over(infos: Sequence[MemberInfo]) -> dict[str, float]:
     well. The noise of the difference is at most that of two independent members for each chain.
     """
     rows = [
-        (info.index, info.chain, info.value("loss_end"), info.value("gradient_norm_end"))
+        (info.index == 0, info.chain, info.value("loss_end"), info.value("gradient_norm_end"))
         for info in infos
         if info.good and math.isfinite(info.value("loss_end"))
     ]
-    first = np.array([row[2:] for row in rows if row[0] == 0]).reshape(-1, 2)
-    later = np.array([row[2:] for row in rows if row[0] != 0]).reshape(-1, 2)
-    chains = len({row[1] for row in rows})
+    first, later = (np.array([row[2:] for row in rows if row[0] is one]).reshape(-1, 2) for one in (True, False))
+    found: dict[str, float] = {}
+    for name, part in (("first", first), ("later", later)):
+        loss, gradient = part.mean(axis=0) if len(part) else (math.nan, math.nan)
+        found |= {f"loss_{name}": float(loss), f"gradient_{name}": float(gradient)}
     noise = math.nan
     if len(first) and len(later) > 1:
-        noise = float(later[:, 0].std(ddof=1)) * math.sqrt(2 / chains)
-    means = [part.mean(axis=0) if len(part) else np.full(2, math.nan) for part in (first, later)]
-    return {
-        "loss_first": float(means[0][0]),
-        "loss_later": float(means[1][0]),
-        "loss_noise": noise,
-        "gradient_first": float(means[0][1]),
-        "gradient_later": float(means[1][1]),
-    }
+        noise = float(later[:, 0].std(ddof=1)) * math.sqrt(2 / len({row[1] for row in rows}))
+    return {**found, "loss_noise": noise}
 
 
 def _lines(found: Diagnosis) -> Iterable[tuple[str, str]]:
@@ -296,19 +272,19 @@ def _lines(found: Diagnosis) -> Iterable[tuple[str, str]]:
     spreads = {"within chains": found.spread_within, "between their averages": found.spread_between}
     if words := [f"{value:.3g} {name}" for name, value in spreads.items() if not math.isnan(value)]:
         yield "spread", ", ".join(words)
-    if not math.isnan(found.loss_later) and not math.isnan(found.loss_first):
+    if not math.isnan(found.loss_later - found.loss_first):
         yield (
             "loss",
             f"{found.loss_first:.4g} after first trainings, {found.loss_later:.4g} after later ones (gradient norm "
             f"{found.gradient_first:.2g} and {found.gradient_later:.2g})",
         )
-    notes = [
-        f"{found.diverged:,} diverged {_plural('member', found.diverged)}" if found.diverged else "",
-        f"{found.unused:,} {_plural('member', found.unused)} beyond the chains' common length" if found.unused else "",
-        f"{found.still:,} predictions that do not vary or are not finite" if found.still else "",
-    ]
-    if any(notes):
-        yield "left out", ", ".join(note for note in notes if note)
+    notes = {
+        f"{found.diverged:,} diverged {_plural('member', found.diverged)}": found.diverged,
+        f"{found.unused:,} {_plural('member', found.unused)} beyond the chains' common length": found.unused,
+        f"{found.still:,} predictions that do not vary or are not finite": found.still,
+    }
+    if any(notes.values()):
+        yield "left out", ", ".join(note for note, count in notes.items() if count)
 
 
 def _worth(found: Diagnosis, length: int) -> str:
@@ -341,9 +317,10 @@ def _agreement(found: Diagnosis) -> str:
 
 def _advice(found: Diagnosis) -> Iterable[str]:
     length = found.members // found.chains
-    if found.loss_first - found.loss_later > 2 * found.loss_noise:  # False for NaN, here and below
+    behind = found.loss_later - found.loss_first > 2 * found.loss_noise  # False for NaN, here and below
+    if found.loss_first - found.loss_later > 2 * found.loss_noise:
         yield "train first members longer (`first`): later ones go on improving, so chains start outside the posterior"
-    if found.loss_later - found.loss_first > 2 * found.loss_noise:
+    if behind:
         yield "train later members longer (`then`): their loss stays above the first ones'"
     if found.chains == 1:
         yield "run more chains, four or so: one cannot tell what it has not seen"
@@ -353,7 +330,7 @@ def _advice(found: Diagnosis) -> Iterable[str]:
     elif worth >= NEARLY_INDEPENDENT * found.members and worth < ENOUGH:
         what = "chains" if length == 1 else "members or chains"
         yield f"train more {what}: these are nearly independent, but few"
-    elif worth < ENOUGH and found.loss_later - found.loss_first > 2 * found.loss_noise:
+    elif worth < ENOUGH and behind:
         yield "run more chains: members of a chain are much alike, and a larger step would leave them further behind"
     elif worth < ENOUGH:
         yield "take a larger step of the walk, or run more chains: members of a chain are much alike"

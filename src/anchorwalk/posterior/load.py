@@ -1,6 +1,5 @@
 """A stored run, opened again: without its training data, on any machine."""
 
-from collections import Counter
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
@@ -10,11 +9,11 @@ import jax
 import jax.numpy as jnp
 
 from anchorwalk import checks
-from anchorwalk.errors import DamagedWarning, InvalidInput, OtherNetworkWarning, StoreDamaged, warn
+from anchorwalk.errors import DamagedWarning, OtherNetworkWarning, warn
 from anchorwalk.likelihoods import Likelihood
 from anchorwalk.posterior.posterior import Posterior
 from anchorwalk.run.store import DiskStore, fingerprint, serialise
-from anchorwalk.run.store.manifest import read
+from anchorwalk.run.store.manifest import read, understood
 from anchorwalk.run.store.tensors import MOST_AXES
 from anchorwalk.serial import DTYPES
 from anchorwalk.types import Apply, Init, Params
@@ -67,31 +66,21 @@ def load(
     manifest = read(path)
     if manifest is None:
         checks.reject("load", f"{str(folder)!r} without run.json", "the folder of a run", "Is it another folder?")
-    try:
+    store = DiskStore(path)
+    with understood(path):
         like = _params(manifest.about, init)
         likelihood = _likelihood(manifest.about, likelihood)
-        plan, derived = manifest.about["plan"], manifest.about.get("derived")
-        members = int(plan["members"])
-        planned = {int(chain): members for chain in plan["selected"]}
-        whole = derived is None or bool(derived["complete"])
         x = _inputs(manifest.about.get("inputs"))
-        versions = [stretch.get("version of jax") for stretch in manifest.environments]
-    except InvalidInput:
-        raise
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
-        raise StoreDamaged(f"{path / 'run.json'} lacks or garbles what a run needs ({error!r})") from None
-    store = DiskStore(path)
-    manifest = store.open(like, manifest, verify).manifest
-    if store.damaged:
-        details = "; ".join(f"{name}: {reason}" for name, reason in store.damaged.items())
-        lost = sum(part.count * len(part.chains) for part in manifest.members if part.file in store.damaged)
+        reader = store.open(like, manifest, verify)
+        manifest, damaged, complete = reader.manifest, reader.damaged, reader.complete() and not reader.damaged
+        members = manifest.about["plan"]["members"]
+    if damaged:
+        details = "; ".join(f"{name}: {reason}" for name, reason in damaged.items())
+        lost = sum(part.size for part in manifest.members if part.file in damaged)
         warn(f"{lost} members of {path} are left out, their files are damaged: {details}", DamagedWarning)
     if x is not None:
-        _check_network(apply, like, x, manifest.header.get("network", "") if versions[-1:] == [jax.__version__] else "")
-    if derived is None:  # members, not places: some may have been pruned
-        there = Counter(info.chain for info in store.infos())
-        whole = all(there[chain] >= count for chain, count in planned.items() if chain not in manifest.failed)
-    complete = whole and not store.damaged
+        same_jax = manifest.environments and manifest.environments[-1].get("version of jax") == jax.__version__
+        _check_network(apply, like, x, manifest.header.get("network", "") if same_jax else "")
     infos = tuple(info for info in store.infos() if info.index < members)  # a last call may make more than these
     return Posterior(store, apply, likelihood, infos, manifest.header, complete, manifest.failed)
 
@@ -105,11 +94,10 @@ def _params(about: Mapping[str, Any], init: Init | None) -> Params:
             checks.reject("load(init=)", None, expected, "Pass init, as in Problem(init=).")
         return serialise.tree_from_json(about["tree"], leaves)
     like = jax.eval_shape(init, jax.random.key(0))
-    if serialise.leaves_to_json(like) != about["leaves"]:
-        given = f"parameters {_described(serialise.leaves_to_json(like))}"
-        checks.reject(
-            "load(init=)", given, f"those of the run, {_described(about['leaves'])}", "Pass the run's own init."
-        )
+    found = serialise.leaves_to_json(like)
+    if found != about["leaves"]:
+        expected = f"those of the run, {_described(about['leaves'])}"
+        checks.reject("load(init=)", f"parameters {_described(found)}", expected, "Pass the run's own init.")
     return like
 
 
@@ -123,8 +111,7 @@ def _described(leaves: list[dict[str, Any]]) -> str:
 
 def _likelihood(about: Mapping[str, Any], given: Likelihood | None) -> Likelihood:
     described = about["likelihood"]
-    stored = serialise.likelihood_from_json(described)
-    name = described["name"]
+    name, stored = described["name"], serialise.likelihood_from_json(described)
     if given is None:
         if stored is None:
             checks.reject("load(likelihood=)", None, f"the run's own likelihood, {name}", "Pass likelihood=.")

@@ -85,8 +85,8 @@ class Posterior:
         return [info for info in self.infos if info.good]
 
     @cached_property
-    def _places(self) -> dict[tuple[int, int], MemberInfo]:
-        return {(info.chain, info.index): info for info in self.infos}
+    def _places(self) -> set[tuple[int, int]]:
+        return {(info.chain, info.index) for info in self.infos}
 
     @property
     def diverged(self) -> int:
@@ -97,21 +97,16 @@ class Posterior:
         return len(self._good)
 
     def __iter__(self) -> Iterator[Member]:
-        for info in self._good:
-            yield self._member(info)
+        return map(self._member, self._good)
 
     def __getitem__(self, place: tuple[int, int]) -> Member:
         """The member at (chain, index), both from 0, whatever its status."""
         if not (isinstance(place, tuple) and len(place) == 2):
             checks.reject("posterior[...]", repr(place), "posterior[chain, index]", "Pass a chain and an index.")
         if place not in self._places:
-            chains = {info.chain for info in self.infos}
-            chain, index = place
-            raise IndexError(
-                f"no member {index} in chain {chain} (both from 0) among {len(self.infos)} members of {len(chains)} "
-                "chains"
-            )
-        return self._member(self._places[place])
+            found = f"{len(self.infos)} members of {len({info.chain for info in self.infos})} chains"
+            raise IndexError(f"no member {place[1]} in chain {place[0]} (both from 0) among {found}")
+        return self._store.member(*place)
 
     def __repr__(self) -> str:
         left_out = f", {self.diverged} diverged" if self.diverged else ""
@@ -191,13 +186,7 @@ class Posterior:
         return examine(self.infos, used, self._likelihood, (outputs for _, outputs in passes.outputs()))
 
     def passes(self, argument: str, infos: Sequence[MemberInfo], x: Inputs, batch_size: int | None) -> Passes:
-        """The outputs of some members on rows, for what looks at members one by one.
-
-        Args:
-            argument: The call that errors name.
-            infos: Which members, in which order.
-            x: Inputs as in training.
-            batch_size: As in `predict`.
+        """The outputs of some members on rows, for what looks at members one by one; `argument` is named in errors.
 
         Raises:
             InvalidInput: Inputs that do not fit the network, no members, or no such number of rows.
@@ -209,19 +198,11 @@ class Posterior:
         x, rows = check_inputs(argument, x, jnp.result_type(*jax.tree.leaves(like)))
         check_apply(f"{argument}(x=)", self._apply, like, x, rows)
         x = jax.tree.map(np.asarray, x)
-
-        def params(i: int) -> Any:
-            return self._member(infos[i]).params
-
-        return Passes(params, len(infos), self._apply, x, rows, size)
+        return Passes(lambda i: self._member(infos[i]).params, len(infos), self._apply, x, rows, size)
 
 
 def _chains(members: Any) -> list[list[Params]]:
-    """Draws as a list for each chain.
-
-    Raises:
-        InvalidInput: No members, or members that differ in tree, shapes or dtypes.
-    """
+    """Draws as a list for each chain; see `Posterior.from_members`."""
     given = list(members) if isinstance(members, list | tuple) else []
     if not given:
         checks.reject("from_members(members=)", repr(members), "a list of parameters", "Pass at least one draw.")

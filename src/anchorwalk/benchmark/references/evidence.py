@@ -20,19 +20,12 @@ ATOMS = 2**16
 
 
 class Evidence(NamedTuple):
-    """What speaks for a reference posterior.
+    """What speaks for a reference posterior."""
 
-    Attributes:
-        kind: "quantiles" or "probabilities".
-        values: The predictions, shape (rows, levels) or (rows, classes).
-        floor: Distance between two halves of the chains, by score.
-        summary: R-hat and effective sample size of predictions over the test rows, in numbers for a record.
-    """
-
-    kind: str
-    values: HostArray
-    floor: dict[str, float]
-    summary: dict[str, Any]
+    kind: str  # "quantiles" or "probabilities"
+    values: HostArray  # the predictions, shape (rows, levels) or (rows, classes)
+    floor: dict[str, float]  # distance between two halves of the chains, by score
+    summary: dict[str, Any]  # R-hat and effective sample size of predictions over the test rows, for a record
 
 
 def examine(problem: Problem, vectors: HostArray, x: Any, starts: HostArray | None = None) -> Evidence:
@@ -48,24 +41,19 @@ def examine(problem: Problem, vectors: HostArray, x: Any, starts: HostArray | No
         starts: The chains' starts, shape (chains, D), to compare their spread with the posterior's.
     """
     chains, draws, _ = vectors.shape
-    mean, scale = _moments(problem, vectors.reshape(chains * draws, -1), x)
-    mean = mean.reshape(chains, draws, *mean.shape[1:])
-    scale = scale.reshape(mean.shape)
-    halves = [slice(0, None, 2), slice(1, None, 2)]
-    quantities = {"mean": mean}
-    if isinstance(problem.likelihood, ClassLikelihood):
-        kind = "probabilities"
-        values = mean.mean((0, 1))
-        parts = [mean[half].mean((0, 1)) for half in halves]
-    else:
-        kind = "quantiles"
-        quantities["log_sd"] = np.log(scale)
-        rows = mean.shape[2]
-        values = normal_mixture_quantiles(mean.reshape(-1, rows), scale.reshape(-1, rows), LEVELS, ATOMS)
-        parts = [
-            normal_mixture_quantiles(mean[half].reshape(-1, rows), scale[half].reshape(-1, rows), LEVELS, ATOMS)
-            for half in halves
-        ]
+    mean, scale = (part.reshape(chains, draws, *part.shape[1:]) for part in _moments(problem, vectors, x))
+    classes = isinstance(problem.likelihood, ClassLikelihood)
+
+    def predictions(some: slice) -> HostArray:
+        """Of some of the chains."""
+        if classes:
+            return np.asarray(mean[some].mean((0, 1)))
+        means, scales = (part[some].reshape(-1, part.shape[2]) for part in (mean, scale))
+        return normal_mixture_quantiles(means, scales, LEVELS, ATOMS)
+
+    kind = "probabilities" if classes else "quantiles"
+    floor = distances(kind, predictions(slice(0, None, 2)), predictions(slice(1, None, 2)))
+    quantities = {"mean": mean} if classes else {"mean": mean, "log_sd": np.log(scale)}
     summary: dict[str, Any] = {"chains": chains, "draws": draws}
     for name, quantity in quantities.items():
         flat = quantity.reshape(chains, draws, -1)
@@ -81,22 +69,18 @@ def examine(problem: Problem, vectors: HostArray, x: Any, starts: HostArray | No
     if starts is not None:
         start_mean, _ = _moments(problem, starts, x)
         summary["spread_of_starts"] = float(np.mean(start_mean.std(0)))
-        summary["spread_of_posterior_means"] = float(np.mean(mean.reshape(-1, *mean.shape[2:]).std(0)))
-    return Evidence(kind, np.asarray(values, np.float64), distances(kind, parts[0], parts[1]), summary)
+        summary["spread_of_posterior_means"] = float(np.mean(mean.std((0, 1))))
+    return Evidence(kind, np.asarray(predictions(slice(None)), np.float64), floor, summary)
 
 
 def _moments(problem: Problem, vectors: HostArray, x: Any) -> tuple[HostArray, HostArray]:
-    """Mean and standard deviation of the target under each draw, shape (draws, rows, ...)."""
-    like = problem.params_like
+    """Mean and standard deviation of the target under each draw, shape (draws, rows, ...), of all chains in turn."""
     inputs = jax.tree.map(np.asarray, x)
 
-    @jax.jit
-    def moments(vectors: Any) -> Any:
-        def one(vector: Any) -> Any:
-            outputs = problem.apply(tree.unravel(vector, like), inputs)
-            return problem.likelihood.mean(outputs), problem.likelihood.variance(outputs)
+    def one(vector: Any) -> Any:
+        outputs = problem.apply(tree.unravel(vector, problem.params_like), inputs)
+        return problem.likelihood.mean(outputs), problem.likelihood.variance(outputs)
 
-        return jax.lax.map(one, vectors, batch_size=64)
-
-    mean, variance = moments(np.asarray(vectors, np.float32))
+    flat = np.asarray(vectors, np.float32).reshape(-1, vectors.shape[-1])
+    mean, variance = jax.jit(lambda all_: jax.lax.map(one, all_, batch_size=64))(flat)
     return np.asarray(mean, np.float64), np.sqrt(np.asarray(variance, np.float64))

@@ -20,17 +20,11 @@ from anchorwalk.types import HostArray
 
 
 class Chains(NamedTuple):
-    """What the chains of a seed left.
+    """What the chains of a seed left: vectors of parameters, starts, and what the method says of each draw."""
 
-    Attributes:
-        vectors: Parameters as vectors, shape (chains, draws, D).
-        starts: The chains' starts, shape (chains, D).
-        values: What the method says of each draw, by name, each of shape (chains, draws).
-    """
-
-    vectors: HostArray
-    starts: HostArray
-    values: dict[str, HostArray]
+    vectors: HostArray  # (chains, draws, D)
+    starts: HostArray  # (chains, D)
+    values: dict[str, HostArray]  # by name, each (chains, draws)
 
 
 def run(seed: int, problem: Problem, plan: Plan, folder: Path, callbacks: Sequence[Callback]) -> Chains:
@@ -40,19 +34,15 @@ def run(seed: int, problem: Problem, plan: Plan, folder: Path, callbacks: Sequen
     if not posterior.complete:
         raise KeyboardInterrupt
     starts = np.stack([store.state(chain).start for chain in range(plan.chains)])
-    return Chains(vectors_of(posterior, plan), starts, _values(posterior, plan))
+    shape, infos = (plan.chains, plan.members), posterior.infos
+    values = {name: np.reshape([info.value(name) for info in infos], shape) for name in infos[0].values}
+    return Chains(vectors_of(posterior, plan), starts, values)
 
 
 def vectors_of(posterior: Posterior, plan: Plan) -> HostArray:
     """Draws as vectors, shape (chains, draws, D)."""
     vectors = [np.asarray(tree.ravel(member.params)) for member in posterior]
     return np.stack(vectors).reshape(plan.chains, plan.members, -1)
-
-
-def _values(posterior: Posterior, plan: Plan) -> dict[str, HostArray]:
-    shape = plan.chains, plan.members
-    names = posterior.infos[0].values
-    return {name: np.reshape([info.value(name) for info in posterior.infos], shape) for name in names}
 
 
 def make(
@@ -82,11 +72,9 @@ def make(
     if plan.chains % 2:
         checks.reject("chains", plan.chains, "an even number", "Halves of the chains are compared.")
     runs = [run(s, problem, plan, folder.with_name(f"{folder.name}-seed{s}"), list(callbacks(s))) for s in seeds]
-    inputs = jax.tree.map(lambda leaf: np.asarray(leaf, _dtype(leaf)), x_test)
-    evidence = examine(
-        problem, np.concatenate([one.vectors for one in runs]), inputs, np.concatenate([one.starts for one in runs])
-    )
-    values = {name: np.concatenate([one.values[name] for one in runs]) for name in runs[0].values}
+    pooled: Chains = jax.tree.map(lambda *parts: np.concatenate(parts), *runs)
+    evidence = examine(problem, pooled.vectors, jax.tree.map(_single, x_test), pooled.starts)
+    values = pooled.values
     tenths = np.array_split(values["log_density"], 10, axis=1)
     about = {
         "seeds": list(seeds),
@@ -105,5 +93,6 @@ def store(path: Path, evidence: Evidence, about: dict[str, Any]) -> None:
     references.write(path, evidence.kind, evidence.values, evidence.floor, about)
 
 
-def _dtype(leaf: Any) -> Any:
-    return np.float32 if np.issubdtype(np.asarray(leaf).dtype, np.floating) else np.asarray(leaf).dtype
+def _single(leaf: Any) -> HostArray:
+    array = np.asarray(leaf)
+    return array.astype(np.float32) if np.issubdtype(array.dtype, np.floating) else array

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, field, replace
+from importlib.resources import as_file
 from importlib.resources import files as package_files
 from pathlib import Path
 from typing import Any
@@ -58,10 +59,7 @@ def distances(kind: str, one: HostArray, other: HostArray) -> dict[str, float]:
         other: The same of another posterior.
     """
     if kind == "probabilities":
-        return {
-            "agreement": metrics.agreement(one, other),
-            "total_variation": metrics.total_variation(one, other),
-        }
+        return {"agreement": metrics.agreement(one, other), "total_variation": metrics.total_variation(one, other)}
     checks.choice("kind", kind, ("probabilities", "quantiles"))
     return {"w1": metrics.wasserstein1(one.T, other.T), "w2": metrics.wasserstein2(one.T, other.T)}
 
@@ -74,22 +72,17 @@ def published(task: str) -> Reference | None:
     Raises:
         InvalidInput: A file that does not hold that.
     """
-    found = [path for folder in _folders() for path in sorted(folder.glob(f"hmc_{task}[_.]*npz"))]
     best: Reference | None = None
-    for path in found:
-        with np.load(path) as archive:
-            if "probs" not in archive:
-                checks.reject(str(path), f"arrays {sorted(archive)}", "an array `probs`", "Bring the file back.")
-            probabilities = np.asarray(archive["probs"], np.float64)
-        if best is None or len(probabilities) > best.rows:
-            origin = f"published predictions of Hamiltonian Monte Carlo, {path.name}"
-            best = Reference("probabilities", probabilities, origin)
+    for folder in (source.own_folder(), source.cache_folder()):
+        for path in sorted(folder.glob(f"hmc_{task}[_.]*npz")) if folder is not None else ():
+            with np.load(path) as archive:
+                if "probs" not in archive:
+                    checks.reject(str(path), f"arrays {sorted(archive)}", "an array `probs`", "Bring the file back.")
+                probabilities = np.asarray(archive["probs"], np.float64)
+            if best is None or len(probabilities) > best.rows:
+                origin = f"published predictions of Hamiltonian Monte Carlo, {path.name}"
+                best = Reference("probabilities", probabilities, origin)
     return best
-
-
-def _folders() -> list[Path]:
-    own = source.own_folder()
-    return [folder for folder in (own, source.cache_folder()) if folder is not None and folder.is_dir()]
 
 
 def packaged(name: str) -> Reference | None:
@@ -97,14 +90,19 @@ def packaged(name: str) -> Reference | None:
     path = package_files("anchorwalk.benchmark.references").joinpath("posteriors", f"{name}.npz")
     if not path.is_file():
         return None
-    with path.open("rb") as file:
-        return _read(file, f"Hamiltonian Monte Carlo, {name} in the package")
+    with as_file(path) as file:
+        return replace(read(file), source=f"Hamiltonian Monte Carlo, {name} in the package")
 
 
 def read(path: Path) -> Reference:
     """A reference from a file that `write` made."""
-    with open(path, "rb") as file:
-        return _read(file, f"Hamiltonian Monte Carlo, {path.name}")
+    with np.load(path) as archive:
+        about = json.loads(str(archive["about"]))
+        values = archive["centre"].astype(np.float64)[:, None] + archive["offsets"].astype(np.float64)
+    kind, floor = about.pop("kind"), about.pop("floor")
+    if kind == "quantiles":
+        values.sort(axis=1)  # rounding may swap neighbours
+    return Reference(kind, values, f"Hamiltonian Monte Carlo, {path.name}", floor, about)
 
 
 def write(path: Path, kind: str, values: HostArray, floor: dict[str, float], about: dict[str, Any]) -> None:
@@ -117,13 +115,3 @@ def write(path: Path, kind: str, values: HostArray, floor: dict[str, float], abo
     text = json.dumps({"kind": kind, "floor": floor, **about})
     path.parent.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(path, centre=centre.astype(np.float32), offsets=offsets, about=np.array(text))
-
-
-def _read(file: Any, origin: str) -> Reference:
-    with np.load(file) as archive:
-        about = json.loads(str(archive["about"]))
-        values = archive["centre"].astype(np.float64)[:, None] + archive["offsets"].astype(np.float64)
-    kind, floor = about.pop("kind"), about.pop("floor")
-    if kind == "quantiles":
-        values.sort(axis=1)  # rounding may swap neighbours
-    return Reference(kind, values, origin, floor, about)

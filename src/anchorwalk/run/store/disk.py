@@ -1,6 +1,7 @@
 """Members on disk, in a format that `docs/format.md` describes."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,14 @@ from anchorwalk.methods.base import Member, MemberInfo, State
 from anchorwalk.run.store import environment, serialise
 from anchorwalk.run.store.base import Header, Like, Progress, Round, check_same
 from anchorwalk.run.store.lock import Lock
-from anchorwalk.run.store.manifest import COPY, NAME, Manifest, calls_for, read
-from anchorwalk.run.store.reader import Reader, refuse_state
+from anchorwalk.run.store.manifest import COPY, NAME, Manifest, read
+from anchorwalk.run.store.reader import Reader
 from anchorwalk.run.store.writer import Writer
 
 LOCK = "lock"
 BEFORE = {LOCK, NAME + files.TEMPORARY, COPY + files.TEMPORARY}
 """What can stand in a folder whose run was killed before its first manifest was there."""
+Stretches = tuple[dict[str, Any], ...]
 
 
 class DiskStore:
@@ -104,43 +106,39 @@ class DiskStore:
         if stored.about.get("derived"):
             given = f"{str(self.folder)!r}, members that were taken out of another run"
             checks.reject("store", given, "a whole run", "Resume the run that they came from.")
-        reader = self.open(like.params, stored)
-        self._like = like
+        self._like, reader = like, self.open(like.params, stored)
         for name, reason in reader.damaged.items():  # the first will do
             raise StoreDamaged(
                 f"the file {self.folder / name} of the run is damaged: {reason}. Bring it back from a copy, or take it "
                 f"out of the run with `anchorwalk prune {self.folder}`; aw.load reads all that is whole."
             )
-        leaves, structure = serialise.leaves_to_json(like.params), serialise.tree_to_json(like.params)
-        written = {**about, "leaves": leaves, "tree": structure}
-        written["stored_as"] = stored.about.get("stored_as", self.dtype)
-        if written["stored_as"] not in (None, "bfloat16"):
-            raise StoreDamaged(f"{self.folder / NAME} says that members are stored as {written['stored_as']!r}")
-        written["plan"] = _with_former_chains(dict(about.get("plan", {})), stored.about.get("plan"))
-        if self.dtype is not None and written["stored_as"] != self.dtype:
-            given = f"{self.dtype!r} for a run that keeps members {written['stored_as'] or 'as they are'}"
+        stored_as = stored.about.get("stored_as", self.dtype)
+        if stored_as not in (None, "bfloat16"):
+            raise StoreDamaged(f"{self.folder / NAME} says that members are stored as {stored_as!r}")
+        if self.dtype not in (None, stored_as):
+            given = f"{self.dtype!r} for a run that keeps members {stored_as or 'as they are'}"
             checks.reject("DiskStore(dtype=)", given, "the same", "Leave dtype= out, or choose another folder.")
-        stretches = self._stretches(stored, current, len(reader.infos))
-        manifest = Manifest(
-            {**stored.header, **header}, written, stretches, stored.members, stored.states, stored.failed
-        )
+        written = {
+            **about,
+            "leaves": reader.leaves,
+            "tree": serialise.tree_to_json(like.params),
+            "stored_as": stored_as,
+            "plan": _with_former_chains(dict(about.get("plan", {})), stored.about.get("plan")),
+        }
+        stretches = self._stretches(stored.environments, current, len(reader.infos))
+        manifest = replace(stored, header={**stored.header, **header}, about=written, environments=stretches)
         self._writer = Writer(reader, manifest)
 
-    def _stretches(self, stored: Manifest, current: Mapping[str, Any], members: int) -> tuple[dict[str, Any], ...]:
-        """The environments of the run, this one included.
-
-        Raises:
-            InvalidInput: Another one than before, where that was not allowed.
-        """
-        stretches = stored.environments
-        changes = environment.differences(stretches[-1], current) if stretches else []
-        if stretches and not changes:
-            return stretches
+    def _stretches(self, stored: Stretches, current: Mapping[str, Any], members: int) -> Stretches:
+        """The environments of the run, this one included; another one than before must be allowed."""
+        changes = environment.differences(stored[-1], current) if stored else []
+        if stored and not changes:
+            return stored
         if changes and not self.other_machine:
             remedy = f"Pass store=DiskStore({str(self.folder)!r}, other_machine=True) to go on, not bit for bit."
             given = f"a run that was begun elsewhere: {'; '.join(changes)}"
             checks.reject("store", given, "the same environment", remedy)
-        return (*stretches, {**current, "after_members": members})
+        return (*stored, {**current, "after_members": members})
 
     def commit(self, round_: Round) -> None:
         """Take a finished call; when this returns, it is on disk.
@@ -166,13 +164,7 @@ class DiskStore:
 
     def progress(self) -> dict[int, Progress]:
         """How far each chain is."""
-        members = self._reading().members()
-        found = {}
-        for chain, count in members.items():  # where states were pruned
-            found[chain] = Progress(calls_for(self.manifest.about["plan"], count), count, 0)
-        for chain, part in self._reading().latest().items():
-            found[chain] = Progress(part.number + 1, part.members, part.attempt)
-        return found
+        return self._reading().progress()
 
     def failed(self) -> list[int]:
         """Chains that are marked as failed."""
@@ -188,10 +180,10 @@ class DiskStore:
 
     def state(self, chain: int) -> State:
         """The state of a chain after its last finished call."""
-        reader = self._reading()
-        part = reader.latest().get(chain)
-        if part is None or self._like is None or any(c == chain and i >= part.members for c, i in reader.infos):
-            refuse_state(self.folder, chain)
+        reader, part = self._reading(), self.manifest.latest.get(chain)
+        if part is None or self._like is None or reader.members().get(chain, 0) > part.members:
+            given = f"{str(self.folder)!r} without the state of chain {chain}"
+            checks.reject("store", given, "a whole run", "Start in another folder; this one can be read only.")
         return reader.state(part, chain, self._like.state)
 
     def _reading(self) -> Reader:

@@ -15,11 +15,7 @@ CPU_INFO = Path("/proc/cpuinfo")
 
 
 def current(threads: int) -> dict[str, Any]:
-    """Versions and device of this process.
-
-    Args:
-        threads: Cores that one program may use.
-    """
+    """Versions and device of this process, in which one program may use so many threads."""
     device = jax.devices()[0]
     return {
         **{f"version of {name}": version(name) for name in ("anchorwalk", "jax", "jaxlib", "optax")},

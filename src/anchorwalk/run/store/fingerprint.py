@@ -57,7 +57,7 @@ def one_row_of(problem: Problem) -> Any:
 def of_training(training: Training, like: Any, n: int) -> str:
     """The training on `n` rows as text; an optimiser that is not of this package also by what its update computes."""
     optimizer = _without_addresses(repr(training.optimizer))
-    if type(training.optimizer) not in RECIPES.values():
+    if type(training.optimizer) not in RECIPES:
         bare = training.build(n)
         value = {"value": jnp.zeros(()), "value_fn": lambda params: jnp.zeros(())}
         optimizer += f" {of_function(lambda g: bare.update(g, bare.init(g), g, grad=g, **value), like)}"

@@ -32,8 +32,7 @@ class Lock:
         Raises:
             InvalidInput: Where another holds it, naming the holder.
         """
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-        descriptor = os.open(self.path, flags, 0o666)
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:  # it will be written to
             os.close(descriptor)
@@ -50,9 +49,11 @@ class Lock:
         except OSError:  # a file system without locks
             pass
         self._descriptor = descriptor
+        now = datetime.now().astimezone().isoformat(timespec="seconds")
+        holder = json.dumps({"process": os.getpid(), "host": socket.gethostname(), "since": now})
         try:
             os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, json.dumps(_identity()).encode(), 0)
+            os.pwrite(descriptor, holder.encode(), 0)
         except OSError:  # a full disk: the lock holds without a name
             pass
 
@@ -63,8 +64,3 @@ class Lock:
                 fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             os.close(self._descriptor)
             self._descriptor = None
-
-
-def _identity() -> dict[str, object]:
-    now = datetime.now().astimezone().isoformat(timespec="seconds")
-    return {"process": os.getpid(), "host": socket.gethostname(), "since": now}

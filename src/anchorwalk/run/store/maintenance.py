@@ -1,7 +1,8 @@
 """What can be done with a stored run without the network that made it: look, verify, thin, merge, prune."""
 
+import math
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,52 +15,28 @@ from anchorwalk.errors import Status, StoreDamaged
 from anchorwalk.run.store.base import check_same
 from anchorwalk.run.store.disk import LOCK
 from anchorwalk.run.store.lock import Lock
-from anchorwalk.run.store.manifest import (
-    COPY,
-    LARGEST,
-    NAME,
-    Manifest,
-    OtherFormat,
-    Part,
-    calls_for,
-    decode,
-    members_file,
-    read,
-)
+from anchorwalk.run.store.manifest import COPY, NAME, Manifest, Part, check_counts, parse, read, understood
 from anchorwalk.run.store.reader import MISSING, Reader
 from anchorwalk.run.store.tensors import Damaged
-from anchorwalk.run.store.writer import LARGE, MERGED, put, sweep
+from anchorwalk.run.store.writer import LARGE, MERGED, alike, joined, put_members, sweep
 
 DAMAGED = ".damaged"
 """Behind the name of a file that `prune` took out of its run."""
 
 
 class Summary(NamedTuple):
-    """A run at a glance.
-
-    Attributes:
-        folder: Where it is.
-        task: Likelihood, parameters and rows.
-        members: Members that are there.
-        planned: Members of its plan, of the chains that run here.
-        epochs: Epochs that are done.
-        epochs_planned: The same of its plan.
-        seconds_left: An estimate from the time of the members so far; None without any.
-        diverged: Members that are not finite.
-        bytes: Size of all files.
-        damaged: Files that are missing or not whole, as far as sizes and headers tell.
-    """
+    """A run at a glance."""
 
     folder: Path
-    task: str
-    members: int
-    planned: int
-    epochs: int
+    task: str  # likelihood, parameters and rows
+    members: int  # that are there
+    planned: int  # members of the plan, of the chains that run here
+    epochs: int  # that are done
     epochs_planned: int
-    seconds_left: float | None
-    diverged: int
-    bytes: int
-    damaged: int
+    seconds_left: float | None  # an estimate from the time of the members so far; None without any
+    diverged: int  # members that are not finite
+    bytes: int  # of all files
+    damaged: int  # files that are missing or not whole, as far as sizes and headers tell
 
 
 def find(folder: Path) -> list[Path]:
@@ -70,56 +47,46 @@ def find(folder: Path) -> list[Path]:
 def summarize(folder: Path) -> Summary:
     """A run at a glance; no more than the headers of its files are read."""
     reader = _opened(folder, verify=False)
-    about = reader.manifest.about
-    try:
-        plan, leaves = about["plan"], about["leaves"]
+    about, derived = reader.manifest.about, reader.manifest.about.get("derived")
+    with understood(folder):
+        plan = about["plan"]
         infos = [info for info in reader.infos.values() if info.index < plan["members"]]
-        chains, planned = len(plan["selected"]), len(plan["selected"]) * plan["members"]
-        costs = [(int(count), float(passes)) for _, _, passes, count in plan["calls"]]
-        calls = {chain: calls_for(plan, count) for chain, count in reader.members().items()}  # where states were pruned
-        calls |= {chain: part.number + 1 for chain, part in reader.latest().items()}
-        epochs = sum(_passes(costs, done) for done in calls.values())
-        epochs_planned = chains * _passes(costs, sum(count for count, _ in costs))
-        size = sum(int(np.prod(leaf["shape"], dtype=object)) for leaf in leaves)
+        epochs = sum(_passes(plan, done.calls) for done in reader.progress().values())
+        epochs_planned = len(plan["selected"]) * _passes(plan, sum(count for _, _, _, count in plan["calls"]))
+        size = sum(int(np.prod(leaf["shape"], dtype=object)) for leaf in about["leaves"])
         task = f"{about['likelihood']['name']}, {size:,} parameters, {about['rows']:,} rows"
-    except (KeyError, TypeError, ValueError) as error:
-        raise StoreDamaged(f"{folder / NAME} lacks or garbles what a run needs ({error!r})") from None
-    spent = float(np.sum([info.seconds for info in infos]))
+    spent = sum(info.seconds for info in infos)
     return Summary(
         folder=folder,
         task=task,
         members=len(infos),
-        planned=len(infos) if about.get("derived") else planned,
+        planned=len(infos) if derived else len(plan["selected"]) * plan["members"],
         epochs=round(epochs),
-        epochs_planned=round(epochs if about.get("derived") else epochs_planned),
-        seconds_left=spent / epochs * max(0, epochs_planned - epochs) if epochs and not about.get("derived") else None,
-        diverged=sum(1 for info in infos if info.status != Status.OK),
+        epochs_planned=round(epochs if derived else epochs_planned),
+        seconds_left=spent / epochs * max(0, epochs_planned - epochs) if epochs and not derived else None,
+        diverged=sum(info.status != Status.OK for info in infos),
         bytes=sum(part.bytes for part in reader.manifest.parts),
         damaged=len(reader.damaged),
     )
 
 
-def _passes(costs: list[tuple[int, float]], calls: int) -> float:
+def _passes(plan: Mapping[str, Any], calls: int) -> float:
     """Passes over the data of a chain's first calls."""
     total = 0.0
-    for count, passes in costs:
-        total += passes * min(count, calls)
+    for _, _, passes, count in plan["calls"]:
+        total += float(passes) * min(count, calls)
         calls -= min(count, calls)
     return total
 
 
 def verify(folder: Path) -> dict[str, str]:
-    """Read every file of a run and compare its checksum.
-
-    Returns:
-        Files that are not whole, and why.
+    """Read every file of a run and compare its checksum: files that are not whole, and why.
 
     Raises:
         InvalidInput: No run, or one of another version.
         StoreDamaged: No readable manifest.
     """
-    store = _opened(folder, verify=True)
-    return {**_damaged_manifests(folder), **store.damaged}
+    return {**_damaged_manifests(folder), **_opened(folder, verify=True).damaged}
 
 
 def _damaged_manifests(folder: Path) -> dict[str, str]:
@@ -127,45 +94,34 @@ def _damaged_manifests(folder: Path) -> dict[str, str]:
     found = {}
     for name in (NAME, COPY):
         try:
-            decode((folder / name).read_bytes())
+            parse(folder / name)
         except FileNotFoundError:
             found[name] = MISSING
-        except (Damaged, OtherFormat) as reason:
-            found[name] = str(reason) or "it is of another format"
+        except Damaged as reason:
+            found[name] = str(reason)
     return found
 
 
 def thin(folder: Path, out: Path, every: int) -> int:
-    """Copy every `every`-th member of each chain, the first included; members keep their numbers.
+    """Copy every `every`-th member of each chain, the first included; members keep their numbers. Returns how many.
 
     The copy can be loaded, not gone on with: it has no chain states.
-
-    Returns:
-        Number of members in the copy.
     """
     checks.count("thin(every=)", every)
     store = _opened(folder, verify=True)
     _refuse_damage(store)
-    kept: dict[int, list[int]] = {}
-    for chain, index in sorted(store.infos):
-        if index % every == 0:
-            kept.setdefault(chain, []).append(index)
-    about = store.manifest.about
-    plan, derived = about["plan"], about.get("derived")
-    complete = bool(derived["complete"]) if derived else len(store.infos) == len(plan["selected"]) * plan["members"]
-    manifest = replace(store.manifest, about={**about, "derived": {"every": every, "complete": complete}})
+    places = sorted(place for place in store.infos if place[1] % every == 0)
+    derived = {"every": every, "complete": store.complete()}
+    manifest = replace(store.manifest, about={**store.manifest.about, "derived": derived})
     with _new(out):
-        parts = [part for chain in kept for part in _rewritten(store, out, chain, kept[chain], every)]
+        parts = list(_rewritten(store, out, places, every))
         files.sync(out)
         manifest.with_parts(parts, ()).write(out)
-    return sum(map(len, kept.values()))
+    return len(places)
 
 
 def merge(folders: Sequence[Path], out: Path) -> int:
-    """Put chains of one plan, which were run in different places, into one run, which can be gone on with.
-
-    Returns:
-        Number of members in the merged run.
+    """Put chains of one plan, run in different places, into one run that can go on. Returns its members' number.
 
     Raises:
         InvalidInput: Runs of other arguments, a chain that is in two of them, or runs that are not whole.
@@ -182,27 +138,24 @@ def merge(folders: Sequence[Path], out: Path) -> int:
         for name in ("leaves", "stored_as", "likelihood"):
             if merged.about.get(name) != store.manifest.about.get(name):
                 checks.reject("merge", f"runs that differ in {name!r}", "runs of one plan", "Merge runs of one plan.")
-        for chain in {*store.latest(), *(chain for chain, _ in store.infos)}:
+        for chain in store.progress():
             if chain in owner:
                 given = f"chain {chain} in {str(owner[chain])!r} and in {str(folder)!r}"
                 checks.reject("merge", given, "each chain once", "Leave one of the two out.")
             owner[chain] = folder
-        merged = _joined(merged, store.manifest)
+        if store is not stores[0]:
+            merged = _merged(merged, store.manifest)
     with _new(out):
         for folder, store in zip(folders, stores, strict=True):
             for part in store.manifest.parts:
                 files.put(out / part.file, (folder / part.file).read_bytes())
         files.sync(out)
-        manifests = [store.manifest for store in stores]
-        members = [part for manifest in manifests for part in manifest.members]
-        states = [part for manifest in manifests for part in manifest.states]
-        failed = tuple(sorted({chain for manifest in manifests for chain in manifest.failed}))
-        replace(merged.with_parts(members, states), failed=failed).write(out)
-    return sum(part.count * len(part.chains) for part in members)
+        merged.write(out)
+    return sum(part.size for part in merged.members)
 
 
 def prune(folder: Path, states: bool = False) -> list[str]:
-    """Take damaged files out of a run, and leftovers of killed processes out of its folder.
+    """Take damaged files out of a run, and leftovers of killed processes out of its folder; say in words what was done.
 
     What was damaged is kept beside the run under another name. The rest loads without a warning and, where the last
     states of its chains are whole, goes on.
@@ -210,9 +163,6 @@ def prune(folder: Path, states: bool = False) -> list[str]:
     Args:
         folder: The run.
         states: Whether to remove the chain states too: the run is smaller and can no longer be gone on with.
-
-    Returns:
-        What was done, in words.
     """
     lock = Lock(folder / LOCK)
     _manifest(folder)  # nothing is made in a folder without a run
@@ -221,42 +171,33 @@ def prune(folder: Path, states: bool = False) -> list[str]:
         broken = _damaged_manifests(folder)
         store = _opened(folder, verify=True)
         manifest, actions = store.manifest, [f"{name}: {reason}; written anew" for name, reason in broken.items()]
-        members = [part for part in manifest.members if part.file not in store.damaged]
-        kept = [part for part in manifest.states if part.file not in store.damaged and not states]
+        whole = [part for part in manifest.members if part.file not in store.damaged]
+        kept = manifest.with_parts(whole, [s for s in manifest.states if s.file not in store.damaged and not states])
         for name, reason in store.damaged.items():
-            lost = [part for part in manifest.members if part.file == name]
-            lost_members = sum(part.count * len(part.chains) for part in lost)
-            actions.append(f"{name}: {reason}; {f'{lost_members} members' if lost else 'chain states'} left out")
+            lost = sum(part.size for part in manifest.members if part.file == name)
+            actions.append(f"{name}: {reason}; {f'{lost} members' if lost else 'chain states'} left out")
         if states and manifest.states:
             actions.append(f"chain states removed, {sum(part.bytes for part in manifest.states):,} bytes")
-        listed = {part.file for part in members} | {part.file for part in kept}
         if store.damaged or broken:  # what is not listed may be all that is left of something
             for path in sorted(folder.glob("*.safetensors")):
-                if path.name not in listed and not (states and path.name.startswith("state-")):
+                if path.name not in kept.files and not (states and path.name.startswith("state-")):
                     path.rename(folder / (path.name + DAMAGED))
         if actions:
-            manifest.with_parts(members, kept).write(folder)
-        actions.extend(f"{name}: a leftover, removed" for name in sweep(folder, listed))
-        return actions
+            kept.write(folder)
+        return actions + [f"{name}: a leftover, removed" for name in sweep(folder, kept.files)]
     finally:
         lock.release()
 
 
 def _opened(folder: Path, verify: bool) -> Reader:
     manifest = _manifest(folder)
-    try:
+    with understood(folder):
         plan = manifest.about["plan"]
-        counts = [number for _, draws, _, count in plan["calls"] for number in (draws, count)]
-        passes = [float(passes) for _, _, passes, _ in plan["calls"]]
-        numbers = [plan["members"], manifest.about["rows"], *plan["selected"], *counts]
-        if not all(type(number) is int and 0 <= number < LARGEST for number in numbers) or not all(
-            0 <= number < LARGEST for number in passes
-        ):
-            raise ValueError("a plan of other numbers")
+        check_counts([plan["members"], manifest.about["rows"], *plan["selected"]])
+        for _, draws, passes, count in plan["calls"]:
+            check_counts([draws, count, math.floor(float(passes))])
         str(manifest.about["likelihood"]["name"]).encode()
         return Reader(folder, manifest, None, verify, states=True)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise StoreDamaged(f"{folder / NAME} lacks or garbles what a run needs ({error!r})") from None
 
 
 def _manifest(folder: Path) -> Manifest:
@@ -274,8 +215,8 @@ def _refuse_damage(store: Reader) -> None:
         )
 
 
-def _joined(one: Manifest, other: Manifest) -> Manifest:
-    """Two manifests' settings as one; the larger plan counts."""
+def _merged(one: Manifest, other: Manifest) -> Manifest:
+    """Two manifests as one; the larger plan counts."""
     plan, further = one.about["plan"], other.about["plan"]
     larger = max(plan, further, key=lambda p: (p["members"], p["chains"]))
     both = {
@@ -284,11 +225,13 @@ def _joined(one: Manifest, other: Manifest) -> Manifest:
         "selected": sorted({*plan["selected"], *further["selected"]}),
     }
     stretches = [stretch for stretch in other.environments if stretch not in one.environments]
-    return replace(
-        one,
+    return Manifest(
         header={**other.header, **one.header},
         about={**one.about, "plan": both},
         environments=(*one.environments, *stretches),
+        members=one.members + other.members,
+        states=one.states + other.states,
+        failed=tuple(sorted({*one.failed, *other.failed})),
     )
 
 
@@ -304,26 +247,19 @@ def _new(out: Path) -> Iterator[None]:
         raise
 
 
-def _rewritten(store: Reader, out: Path, chain: int, indices: list[int], every: int) -> Iterator[Part]:
-    """Write members of one chain as files of several."""
-    rows: list[dict[str, Any]] = []
-    first = 0
-
-    def flushed() -> Part:
-        tensors = {name: np.stack([row[name] for row in rows])[:, None] for name in rows[0]}
-        count = len(rows)
-        rows.clear()
-        return Part(*put(out, members_file(first, chain, count), tensors), (chain,), first, count, every)
-
-    for index in indices:
-        new = store.raw(chain, index)
-        size = sum(tensor.nbytes for row in rows for tensor in row.values())
-        unlike = rows and {n: t.shape for n, t in new.items()} != {n: t.shape for n, t in rows[0].items()}
-        gap = rows and index != first + len(rows) * every
-        if rows and (unlike or gap or len(rows) >= MERGED or size >= LARGE):
-            yield flushed()
-        if not rows:
-            first = index
-        rows.append(new)
-    if rows:
-        yield flushed()
+def _rewritten(store: Reader, out: Path, places: list[tuple[int, int]], every: int) -> Iterator[Part]:
+    """Write members anew, those that follow each other in one file."""
+    pieces: list[dict[str, Any]] = []
+    chain = first = 0
+    for place in places:
+        new = store.raw(*place)
+        size = sum(tensor.nbytes for piece in pieces for tensor in piece.values())
+        fits = place == (chain, first + len(pieces) * every) and len(pieces) < MERGED and size < LARGE
+        if pieces and not (fits and alike(new, pieces[0])):
+            yield put_members(out, joined(pieces), (chain,), first, every)
+            pieces = []
+        if not pieces:
+            chain, first = place
+        pieces.append(new)
+    if pieces:
+        yield put_members(out, joined(pieces), (chain,), first, every)

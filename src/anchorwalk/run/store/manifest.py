@@ -8,13 +8,14 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from anchorwalk import checks, files
-from anchorwalk.errors import DamagedWarning, StoreDamaged, warn
+from anchorwalk.errors import DamagedWarning, InvalidInput, StoreDamaged, warn
 from anchorwalk.run.store.tensors import Damaged, open_plain
 
 FORMAT = 3
@@ -28,28 +29,47 @@ LONGEST = 256 * 2**20
 
 
 @dataclass(frozen=True)
-class Part:
-    """A file of members of some chains.
+class File:
+    """A file of a run."""
 
-    Attributes:
-        file: Its name in the run's folder.
-        bytes: Its size.
-        sha256: Its checksum.
-        chains: The chains in it, in the order of its second axis.
-        first: The first member's place in its chain.
-        count: Members of each chain, in the order of its first axis.
-        step: From one member's place to the next one's.
-        call: The kind of the calls that made them.
-    """
-
-    file: str
+    file: str  # its name in the run's folder
     bytes: int
     sha256: str
-    chains: tuple[int, ...]
-    first: int
-    count: int = 1
-    step: int = 1
-    call: str = ""
+    chains: tuple[int, ...]  # in the order of their axis
+
+    def __post_init__(self) -> None:
+        check_counts(self.chains)
+        kind = "members" if isinstance(self, Part) else "state"
+        if not (isinstance(self.file, str) and FILE.fullmatch(self.file) and self.file.startswith(kind)):
+            raise ValueError(f"the file name {self.file!r}")
+        if not (type(self.bytes) is int and self.bytes >= 0 and isinstance(self.sha256, str)):
+            raise ValueError(f"the entry of {self.file}")
+        if len(set(self.chains)) != len(self.chains) or not self.chains:
+            raise ValueError(f"the chains of {self.file}")
+
+
+@dataclass(frozen=True)
+class Part(File):
+    """A file of members, with the leading axes (member, chain)."""
+
+    first: int  # the first member's place in its chain
+    count: int = 1  # members of each chain
+    step: int = 1  # from one member's place to the next one's
+    call: str = ""  # the kind of the calls that made them
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (type(self.step) is int and self.step >= 1 and isinstance(self.call, str)):
+            raise ValueError(f"the entry of {self.file}")
+        check_counts((self.first, self.count, self.first + (self.count - 1) * self.step))
+        # A member has some numbers at least: an entry cannot claim more of them than its file has bytes.
+        if not 1 <= self.size <= self.bytes:
+            raise ValueError(f"the members of {self.file}")
+
+    @property
+    def size(self) -> int:
+        """Members of all chains."""
+        return self.count * len(self.chains)
 
     @property
     def places(self) -> Iterator[tuple[int, int, int, int]]:
@@ -60,73 +80,53 @@ class Part:
 
 
 @dataclass(frozen=True)
-class StatePart:
-    """A file of the states of some chains.
+class StatePart(File):
+    """A file of chain states, with a leading axis of chains."""
 
-    Attributes:
-        file: Its name in the run's folder.
-        bytes: Its size.
-        sha256: Its checksum.
-        chains: The chains in it, in the order of its first axis.
-        number: The call that left the states.
-        members: Members of each chain up to then.
-        attempt: How often the chains had been started anew.
-    """
+    number: int  # of the call that left the states
+    members: int  # of each chain up to then
+    attempt: int = 0  # how often the chains had been started anew
 
-    file: str
-    bytes: int
-    sha256: str
-    chains: tuple[int, ...]
-    number: int
-    members: int
-    attempt: int = 0
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_counts((self.number, self.members, self.attempt))
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a run's folder says of it.
+    """What a run's folder says of it; `docs/format.md` has the details."""
 
-    Attributes:
-        header: What must be equal for the run to resume, as text.
-        about: What a reader needs: plan, key, prior, likelihood, tree and arrays of the parameters.
-        environments: Versions and machine of each stretch of the run, and the number of members before it.
-        members: Files of members.
-        states: Files of chain states.
-        failed: Chains without a good first draw.
-    """
-
-    header: dict[str, str] = field(default_factory=dict)
-    about: dict[str, Any] = field(default_factory=dict)
-    environments: tuple[dict[str, Any], ...] = ()
+    header: dict[str, str] = field(default_factory=dict)  # what must be equal for the run to resume
+    about: dict[str, Any] = field(default_factory=dict)  # plan, key, prior, likelihood, tree and arrays of parameters
+    environments: tuple[dict[str, Any], ...] = ()  # of each stretch of the run, and the number of members before it
     members: tuple[Part, ...] = ()
     states: tuple[StatePart, ...] = ()
-    failed: tuple[int, ...] = ()
+    failed: tuple[int, ...] = ()  # chains without a good first draw
 
     @property
-    def files(self) -> set[str]:
-        """All files that belong to the run."""
-        return {part.file for part in self.parts}
-
-    @property
-    def parts(self) -> list[Part | StatePart]:
+    def parts(self) -> list[File]:
         """All files, those of members first."""
         return [*self.members, *self.states]
 
-    def with_parts(self, members: Sequence[Part], states: Sequence[StatePart]) -> "Manifest":
+    @property
+    def files(self) -> set[str]:
+        """The names of all files."""
+        return {part.file for part in self.parts}
+
+    @property
+    def latest(self) -> dict[int, StatePart]:
+        """The file of each chain's last state: of the last attempt, and there of the last call."""
+        ordered = sorted(self.states, key=lambda part: (part.attempt, part.number))
+        return {chain: part for part in ordered for chain in part.chains}
+
+    def with_parts(self, members: Iterable[Part], states: Iterable[StatePart]) -> "Manifest":
         """The same with other files."""
         return replace(self, members=tuple(members), states=tuple(states))
 
     def encode(self) -> bytes:
         """The content of `run.json`."""
-        content = {
-            "format": FORMAT,
-            "header": self.header,
-            "about": self.about,
-            "environments": list(self.environments),
-            "members": [_written(part) for part in self.members],
-            "states": [_written(part) for part in self.states],
-            "failed": list(self.failed),
-        }
+        content = {"format": FORMAT, **vars(self)}
+        content |= {kind: [vars(part) for part in content[kind]] for kind in ("members", "states")}
         lines = [f"{json.dumps(name)}: {_lines(value)}" for name, value in content.items()]
         return ("{" + ",\n".join([*lines, f'"sha256": "{_digest(content)}"']) + "}\n").encode()
 
@@ -157,16 +157,6 @@ def calls_for(plan: Mapping[str, Any], members: int) -> int:
     return done
 
 
-def members_file(first: int, chain: int, count: int) -> str:
-    """The name of a file of members, by its first place, first chain and number of members of each."""
-    return f"members-{first:06d}-{chain:06d}" + (f"-{count}" if count > 1 else "") + ".safetensors"
-
-
-def state_file(number: int, chain: int, attempt: int) -> str:
-    """The name of a file of states, by the call that left them, its first chain and its attempt."""
-    return f"state-{number:06d}-{chain:06d}" + (f"-{attempt}" if attempt else "") + ".safetensors"
-
-
 def read(folder: Path) -> Manifest | None:
     """The manifest of a run, or of its copy where it is damaged; None where there is neither.
 
@@ -177,11 +167,10 @@ def read(folder: Path) -> Manifest | None:
     reasons, other = [], None
     for name in (NAME, COPY):
         try:
-            found = decode(_content(folder / name))
+            found = parse(folder / name)
         except FileNotFoundError:
             if name == NAME and (folder / COPY).exists():
                 reasons.append(f"{folder / name} is missing")
-            continue
         except OtherFormat as error:
             other = other or error
             reasons.append(f"{folder / name} is of format {error.number}")
@@ -202,40 +191,53 @@ def read(folder: Path) -> Manifest | None:
     return None
 
 
-class OtherFormat(Exception):
+class OtherFormat(Damaged):
     """A manifest of another version; `whole` tells whether its checksum fits as it would in this version."""
 
     def __init__(self, number: Any, whole: bool) -> None:
+        super().__init__("it is of another format")
         self.number, self.whole = number, whole
 
 
-def decode(content: bytes) -> Manifest:
-    """A manifest from its bytes.
+def parse(path: Path) -> Manifest:
+    """A manifest from one of its two files.
 
     Raises:
-        Damaged: Anything that is not as it was written.
-        OtherFormat: Another version.
+        FileNotFoundError: No such file.
+        Damaged: Anything that is not as it was written; OtherFormat for another version.
     """
     try:
-        loaded = json.loads(content)
+        loaded = json.loads(_content(path))
         number, whole = loaded["format"], loaded.pop("sha256", None) == _digest(loaded)
         if number != FORMAT:
             raise OtherFormat(number, whole)
         if not whole:
             raise Damaged("its checksum does not fit its content")
+        check_counts(loaded["failed"])
         manifest = Manifest(
             header={str(name): str(text) for name, text in loaded["header"].items()},
             about=dict(loaded["about"]),
             environments=tuple(dict(one) for one in loaded["environments"]),
-            members=tuple(_part(entry) for entry in loaded["members"]),
-            states=tuple(_state_part(entry) for entry in loaded["states"]),
-            failed=tuple(_counts(loaded["failed"])),
+            members=tuple(Part(**{**entry, "chains": tuple(entry["chains"])}) for entry in loaded["members"]),
+            states=tuple(StatePart(**{**entry, "chains": tuple(entry["chains"])}) for entry in loaded["states"]),
+            failed=tuple(loaded["failed"]),
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise Damaged(f"it cannot be read ({type(error).__name__}: {error})") from None
-    if len(manifest.files) != len(manifest.members) + len(manifest.states):
+    if len(manifest.files) != len(manifest.parts):
         raise Damaged("it names a file twice")
     return manifest
+
+
+@contextmanager
+def understood(folder: Path) -> Iterator[None]:
+    """Use what a manifest says; where it lacks or garbles that, StoreDamaged says so."""
+    try:
+        yield
+    except InvalidInput:
+        raise
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        raise StoreDamaged(f"{folder / NAME} lacks or garbles what a run needs ({error!r})") from None
 
 
 def _content(path: Path) -> bytes:
@@ -252,7 +254,7 @@ def _content(path: Path) -> bytes:
 
 def _lines(value: Any) -> str:
     """JSON with a line for each entry of a list: quick to write, and still to be read."""
-    if isinstance(value, list) and value:
+    if isinstance(value, list | tuple) and value:
         return "[\n" + ",\n".join(json.dumps(one, allow_nan=False) for one in value) + "]"
     return json.dumps(value, allow_nan=False)
 
@@ -261,41 +263,7 @@ def _digest(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _written(part: Part | StatePart) -> dict[str, Any]:
-    return {**vars(part), "chains": list(part.chains)}
-
-
-def _part(entry: Any) -> Part:
-    part = Part(**{**entry, "chains": tuple(entry["chains"])})
-    if not (type(part.step) is int and part.step >= 1 and isinstance(part.call, str)):
-        raise ValueError(f"the entry of {part.file}")
-    _counts((part.first, part.count, part.first + (part.count - 1) * part.step))
-    _check_file(part, "members")
-    # A member has some numbers at least: an entry cannot claim more of them than its file has bytes.
-    if not 1 <= part.count * len(part.chains) <= part.bytes:
-        raise ValueError(f"the members of {part.file}")
-    return part
-
-
-def _state_part(entry: Any) -> StatePart:
-    part = StatePart(**{**entry, "chains": tuple(entry["chains"])})
-    _counts((part.number, part.members, part.attempt))
-    _check_file(part, "state")
-    return part
-
-
-def _check_file(part: Part | StatePart, kind: str) -> None:
-    _counts(part.chains)
-    if not (isinstance(part.file, str) and FILE.fullmatch(part.file) and part.file.startswith(kind)):
-        raise ValueError(f"the file name {part.file!r}")
-    if not (type(part.bytes) is int and part.bytes >= 0 and isinstance(part.sha256, str)):
-        raise ValueError(f"the entry of {part.file}")
-    if len(set(part.chains)) != len(part.chains) or not part.chains:
-        raise ValueError(f"the chains of {part.file}")
-
-
-def _counts(numbers: Any) -> Any:
-    """Whole numbers from 0 to a bound, or an error."""
+def check_counts(numbers: Iterable[Any]) -> None:
+    """Raise ValueError where one is no whole number from 0 to a bound."""
     if not all(type(number) is int and 0 <= number < LARGEST for number in numbers):
         raise ValueError("a number that is none")
-    return numbers

@@ -3,17 +3,19 @@
 Nothing in a folder is trusted: sizes, headers and checksums are compared before numbers are used.
 """
 
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import jax
-import numpy as np
 
-from anchorwalk import checks
 from anchorwalk.errors import StoreDamaged
 from anchorwalk.methods.base import Member, MemberInfo, State
 from anchorwalk.run.store import serialise
-from anchorwalk.run.store.manifest import Manifest, Part, StatePart, read
+from anchorwalk.run.store.base import Progress
+from anchorwalk.run.store.manifest import File, Manifest, Part, StatePart, calls_for, check_counts, read
 from anchorwalk.run.store.tensors import Damaged, TensorFile, names
 
 LOOKS = 5
@@ -36,6 +38,7 @@ class Reader:
 
     Attributes:
         damaged: Files that are not whole, and why; their members are left out.
+        infos: What is known of all other members, by chain and index.
     """
 
     def __init__(self, folder: Path, manifest: Manifest, like: Any, verify: bool = False, states: bool = False) -> None:
@@ -49,7 +52,7 @@ class Reader:
                 return
             manifest = newer
 
-    def _look(self, manifest: Manifest, verify: bool, states: bool) -> None:
+    def _look(self, manifest: Manifest, verify: bool = False, states: bool = False) -> None:
         self.close()
         self.manifest = manifest
         self.leaves = manifest.about.get("leaves", []) if self.like is None else serialise.leaves_to_json(self.like)
@@ -57,49 +60,40 @@ class Reader:
         self.infos: dict[tuple[int, int], MemberInfo] = {}
         self._places: dict[tuple[int, int], tuple[Part, int, int]] = {}
         self._trusted: set[str] = set()
-        parts: list[Part | StatePart] = [*manifest.members, *(manifest.states if states else ())]
-        for part in parts:
+        for part in manifest.parts if states else manifest.members:
             try:
-                with TensorFile(self.folder / part.file, part.bytes) as file:
+                with closing(self.open(part, verify)) as file:
                     if isinstance(part, Part):
                         self._check_members(part, file)
-                    if verify:
-                        self.check_digest(part, file)
-                    if isinstance(part, Part):
                         self.add(part, {name: file.read(name) for name in _numbers(file)})
             except FileNotFoundError:
                 self.damaged[part.file] = MISSING
             except Damaged as reason:
                 self.damaged[part.file] = str(reason)
 
-    def add(self, part: Part, tensors: dict[str, Any], trusted: bool = False) -> None:
-        """Take a file's members into account.
-
-        Args:
-            part: The file.
-            tensors: Its numbers of each member.
-            trusted: Whether its checksum need not be compared: this process wrote it.
-        """
-        if trusted:
+    def open(self, part: File, verify: bool = True) -> TensorFile:
+        """A file of the run, compared with its checksum or not; raises what `TensorFile` does."""
+        file = TensorFile(self.folder / part.file, part.bytes, part.sha256 if verify else None)
+        if verify:
             self._trusted.add(part.file)
-        values = {name[len(INFO) :]: np.asarray(found) for name, found in tensors.items() if name.startswith(INFO)}
-        status, seconds = np.asarray(tensors["status"]), np.asarray(tensors["seconds"])
-        for chain, index, row, lane in part.places:
-            self._places[chain, index] = (part, row, lane)
-            own = {name: found[row, lane].item() for name, found in values.items()}
-            place = int(status[row, lane]), float(seconds[row, lane])
-            self.infos[chain, index] = MemberInfo(chain, index, *place, own)
-
-    def forget(self, name: str) -> None:
-        """Close a file that is about to be removed."""
-        if self._open is not None and self._open[0].file == name:
-            self.close()
+        return file
 
     def close(self) -> None:
-        """Close the file that is open."""
+        """Close the file whose members were read last."""
         if self._open is not None:
             self._open[1].close()
             self._open = None
+
+    def add(self, part: Part, tensors: Mapping[str, Any], trusted: bool = False) -> None:
+        """Take a file's members into account; trust it where this process wrote it and knows its checksum."""
+        if trusted:
+            self._trusted.add(part.file)
+        values = {name.removeprefix(INFO): tensor for name, tensor in tensors.items() if name.startswith(INFO)}
+        for chain, index, row, lane in part.places:
+            self._places[chain, index] = (part, row, lane)
+            own = {name: tensor[row, lane].item() for name, tensor in values.items()}
+            status, seconds = tensors["status"][row, lane], tensors["seconds"][row, lane]
+            self.infos[chain, index] = MemberInfo(chain, index, int(status), float(seconds), own)
 
     def member(self, chain: int, index: int) -> Member:
         """One member, read from its file.
@@ -108,19 +102,18 @@ class Reader:
             StoreDamaged: Where its file is not whole.
         """
         file, row, lane = self._find(chain, index)
-        found = {}
+        params: Any = {}
         for leaf in self.leaves:
             array = file.read(leaf["name"], (row, lane))
-            found[leaf["name"]] = array.astype(serialise.dtype_of(leaf["dtype"]), copy=False)
-        params: Any = found
+            params[leaf["name"]] = array.astype(serialise.dtype_of(leaf["dtype"]), copy=False)
         if self.like is not None:
-            params = jax.tree.unflatten(jax.tree.structure(self.like), list(found.values()))
+            params = jax.tree.unflatten(jax.tree.structure(self.like), params.values())
         return Member(params, file.read("trace", (row, lane)), self.infos[chain, index])
 
     def raw(self, chain: int, index: int) -> dict[str, Any]:
-        """One member as its tensors on disk."""
+        """One member as its tensors on disk, with the leading axes (member, chain)."""
         file, row, lane = self._find(chain, index)
-        return {name: file.read(name, (row, lane)) for name in self.known(file)}
+        return {name: file.read(name, (row, lane))[None, None] for name in self.known(file)}
 
     def known(self, file: TensorFile) -> list[str]:
         """The tensors of a file of members that belong to the format."""
@@ -134,10 +127,8 @@ class Reader:
         """
         leaves, definition = jax.tree.flatten(like)
         try:
-            with TensorFile(self.folder / part.file, part.bytes) as file:
-                self.check_digest(part, file)
-                lane = part.chains.index(chain)
-                found = [file.read(name, (lane,)) for name in names(like, "state")]
+            with closing(self.open(part)) as file:
+                found = [file.read(name, (part.chains.index(chain),)) for name in names(like, "state")]
         except (FileNotFoundError, Damaged, KeyError) as reason:
             raise StoreDamaged(
                 f"the chain states in {self.folder / part.file} are damaged: {reason}. Bring the file back from a "
@@ -147,10 +138,6 @@ class Reader:
             raise StoreDamaged(f"the chain states in {self.folder / part.file} are those of another run")
         return jax.tree.unflatten(definition, found)
 
-    def latest(self) -> dict[int, StatePart]:
-        """The file of each chain's last state."""
-        return latest_states(self.manifest.states)
-
     def members(self) -> dict[int, int]:
         """Members of each chain, those before its last one included where they are not there."""
         found: dict[int, int] = {}
@@ -158,11 +145,23 @@ class Reader:
             found[chain] = max(found.get(chain, 0), index + 1)
         return found
 
-    def check_digest(self, part: Part | StatePart, file: TensorFile) -> None:
-        """Compare a file with its checksum."""
-        if file.digest() != part.sha256:
-            raise Damaged("its checksum does not fit its content")
-        self._trusted.add(part.file)
+    def progress(self) -> dict[int, Progress]:
+        """How far each chain is."""
+        found = {}
+        for chain, members in self.members().items():  # all that tells where states were pruned
+            found[chain] = Progress(calls_for(self.manifest.about["plan"], members), members, 0)
+        for chain, part in self.manifest.latest.items():
+            found[chain] = Progress(part.number + 1, part.members, part.attempt)
+        return found
+
+    def complete(self) -> bool:
+        """Whether all members of the plan are there; of a thinned copy, whether they were in its run."""
+        plan, derived = self.manifest.about["plan"], self.manifest.about.get("derived")
+        check_counts([plan["members"], *plan["selected"]])
+        if derived:
+            return bool(derived["complete"])
+        there = Counter(chain for chain, _ in self.infos)  # members, not places: some may have been pruned
+        return all(there[chain] >= plan["members"] for chain in plan["selected"] if chain not in self.manifest.failed)
 
     def _find(self, chain: int, index: int) -> tuple[TensorFile, int, int]:
         """The open file of a member, and its row and lane there."""
@@ -171,35 +170,24 @@ class Reader:
                 break
             part, row, lane = self._places[chain, index]
             try:
-                return self._file(part), row, lane
-            except FileNotFoundError:  # a writer may have made one file of several in the meantime
-                manifest = read(self.folder) if self.folder.is_dir() else None
-                if manifest is None:
-                    break
-                self._look(manifest, verify=False, states=False)
-        raise StoreDamaged(
-            f"member {index} of chain {chain} is no longer in {self.folder}: its file is missing. Bring it back from a "
-            "copy, or load the run again for what is left."
-        )
-
-    def _file(self, part: Part) -> TensorFile:
-        """The open file of a part; the first time, its checksum is compared."""
-        if self._open is None or self._open[0] != part:
-            self.close()
-            file = None
-            try:
-                file = TensorFile(self.folder / part.file, part.bytes)
-                if part.file not in self._trusted:
-                    self.check_digest(part, file)
+                if self._open is None or self._open[0] != part:
+                    self.close()
+                    self._open = part, self.open(part, verify=part.file not in self._trusted)
+                return self._open[1], row, lane
             except Damaged as reason:
-                if file is not None:
-                    file.close()
                 raise StoreDamaged(
                     f"the file {self.folder / part.file} is damaged: {reason}. Bring it back from a copy; aw.load with "
                     "verify=True leaves its members out."
                 ) from None
-            self._open = (part, file)
-        return self._open[1]
+            except FileNotFoundError:  # a writer may have made one file of several in the meantime
+                manifest = read(self.folder) if self.folder.is_dir() else None
+                if manifest is None:
+                    break
+                self._look(manifest)
+        raise StoreDamaged(
+            f"member {index} of chain {chain} is no longer in {self.folder}: its file is missing. Bring it back from a "
+            "copy, or load the run again for what is left."
+        )
 
     def _check_members(self, part: Part, file: TensorFile) -> None:
         """Compare the tensors of a file with what the manifest says of the run."""
@@ -221,19 +209,3 @@ class Reader:
 def _numbers(file: TensorFile) -> list[str]:
     """The tensors of a file of members that have one number for each."""
     return [*OWN, *(name for name in file.tensors if name.startswith(INFO))]
-
-
-def latest_states(parts: tuple[StatePart, ...]) -> dict[int, StatePart]:
-    """The newest file of each chain: of the last attempt, and there of the last call."""
-    ordered = sorted(parts, key=lambda part: (part.attempt, part.number))
-    return {chain: part for part in ordered for chain in part.chains}
-
-
-def refuse_state(folder: Path, chain: int) -> NoReturn:
-    """Refuse to resume a chain whose state is not there.
-
-    Raises:
-        InvalidInput: Always.
-    """
-    given = f"{str(folder)!r} without the state of chain {chain}"
-    checks.reject("store", given, "a whole run", "Start in another folder; this one can be read only.")

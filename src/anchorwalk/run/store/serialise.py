@@ -82,11 +82,7 @@ def _tree(encoded: Any, leaves: Sequence[Any], used: list[int], depth: int) -> A
 
 
 def dtype_of(name: str) -> np.dtype[Any]:
-    """A floating-point dtype by its name.
-
-    Raises:
-        ValueError: An unknown name.
-    """
+    """A floating-point dtype by its name; ValueError for any other name."""
     if name not in ("float16", "bfloat16", "float32", "float64"):
         raise ValueError(f"the unknown dtype {name!r}")
     return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)

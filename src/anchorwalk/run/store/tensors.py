@@ -11,9 +11,7 @@ import math
 import os
 import stat
 import weakref
-from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -64,14 +62,14 @@ class TensorFile:
     Args:
         path: The file; a link, a pipe or a device is refused.
         size: Its bytes, as its manifest has them.
+        sha256: The same of its checksum, which is then compared: this reads the whole file.
 
     Raises:
         FileNotFoundError: No such file.
         Damaged: Anything else that does not fit.
     """
 
-    def __init__(self, path: Path, size: int) -> None:
-        self.path = path
+    def __init__(self, path: Path, size: int, sha256: str | None = None) -> None:
         self._descriptor = open_plain(path)
         self._closing = weakref.finalize(self, os.close, self._descriptor)
         try:
@@ -79,17 +77,11 @@ class TensorFile:
             if found != size:
                 raise Damaged(f"it has {found} bytes, not {size}")
             self.tensors = self._header(size)
+            if sha256 is not None and self._digest() != sha256:
+                raise Damaged("its checksum does not fit its content")
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> "TensorFile":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the file."""
@@ -100,12 +92,10 @@ class TensorFile:
         tensor = self.tensors[name]
         shape = tensor.shape[len(place) :]
         part = int(np.ravel_multi_index(place, tensor.shape[: len(place)])) if place else 0
-        count = math.prod(shape)
-        content = self._bytes(tensor.start + part * count * tensor.dtype.itemsize, count * tensor.dtype.itemsize)
-        return np.frombuffer(content, tensor.dtype).reshape(shape)
+        size = math.prod(shape) * tensor.dtype.itemsize
+        return np.frombuffer(self._bytes(tensor.start + part * size, size), tensor.dtype).reshape(shape)
 
-    def digest(self) -> str:
-        """SHA-256 of the whole file."""
+    def _digest(self) -> str:
         digest, position = hashlib.sha256(), 0
         while chunk := self._part(position, CHUNK):
             digest.update(chunk)
@@ -140,7 +130,7 @@ class TensorFile:
                 raise Damaged("it is cut short")
             parts.append(part)
             start, count = start + len(part), count - len(part)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        return b"".join(parts)
 
 
 def _tensor(entry: Any, offset: int, size: int) -> Tensor:
@@ -157,7 +147,7 @@ def _tensor(entry: Any, offset: int, size: int) -> Tensor:
 
 
 def open_plain(path: Path) -> int:
-    """A file's descriptor for reading; what is no plain file is refused.
+    """A file's descriptor for reading.
 
     Raises:
         FileNotFoundError: No such file.
@@ -190,8 +180,3 @@ def names(value: Any, prefix: str) -> list[str]:
             candidate = f"{name}#{numbers[name]}"
         result[candidate] = None
     return list(result)
-
-
-def contiguous(tensors: Mapping[str, Any]) -> dict[str, HostArray]:
-    """Host arrays in the order that safetensors writes."""
-    return {name: np.asarray(tensor, order="C") for name, tensor in tensors.items()}

@@ -6,10 +6,10 @@ after that: at every moment the manifest's files are all there.
 """
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
@@ -19,9 +19,10 @@ from anchorwalk import files
 from anchorwalk.errors import DamagedWarning, StoreFailed, warn
 from anchorwalk.run.store import serialise
 from anchorwalk.run.store.base import Round
-from anchorwalk.run.store.manifest import COPY, FILE, NAME, Manifest, Part, StatePart, members_file, state_file
-from anchorwalk.run.store.reader import INFO, MISSING, Reader, latest_states
-from anchorwalk.run.store.tensors import Damaged, TensorFile, contiguous, names
+from anchorwalk.run.store.manifest import COPY, FILE, NAME, Manifest, Part, StatePart
+from anchorwalk.run.store.reader import INFO, MISSING, Reader
+from anchorwalk.run.store.tensors import Damaged, names
+from anchorwalk.types import HostArray
 
 MERGED = 64
 """Files of the same chains that become one."""
@@ -29,27 +30,35 @@ LARGE = 64 * 2**20
 """Bytes of files from which on they become one."""
 
 
-def put(folder: Path, name: str, tensors: Mapping[str, Any]) -> tuple[str, int, str]:
-    """Write a file of a run; the manifest may name it once the folder is synchronised.
+def put_members(
+    folder: Path, tensors: Mapping[str, HostArray], chains: tuple[int, ...], first: int, step: int = 1, call: str = ""
+) -> Part:
+    """Write a file of members; the manifest may name it once the folder is synchronised. See `Part`."""
+    count = len(tensors["chain"])
+    name = f"members-{first:06d}-{chains[0]:06d}" + (f"-{count}" if count > 1 else "")
+    return Part(*_put(folder, name, tensors), chains, first, count, step, call)
 
-    Returns:
-        Its name, size and checksum.
-    """
-    content = save(contiguous(tensors))
+
+def _put(folder: Path, stem: str, tensors: Mapping[str, HostArray]) -> tuple[str, int, str]:
+    """Write a file of tensors; its name, size and checksum."""
+    name = f"{stem}.safetensors"
+    content = save({key: np.asarray(tensor, order="C") for key, tensor in tensors.items()})
     files.put(folder / name, content)
     return name, len(content), hashlib.sha256(content).hexdigest()
 
 
+def joined(pieces: Sequence[Mapping[str, HostArray]]) -> dict[str, HostArray]:
+    """The tensors of members that follow each other."""
+    return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+
+
+def alike(one: Mapping[str, HostArray], other: Mapping[str, HostArray]) -> bool:
+    """Whether two groups of members can be in one file: traces can be of different lengths."""
+    return {name: t.shape[2:] for name, t in one.items()} == {name: t.shape[2:] for name, t in other.items()}
+
+
 def sweep(folder: Path, listed: Collection[str]) -> list[str]:
-    """Remove what a kill left behind; only for who holds the lock.
-
-    Args:
-        folder: The run.
-        listed: Files that belong to it.
-
-    Returns:
-        What was removed.
-    """
+    """Remove what a kill left behind and is not listed, and name it; only for who holds the lock."""
     removed = []
     for path in sorted(folder.iterdir()):
         name = path.name.removesuffix(files.TEMPORARY)
@@ -61,71 +70,53 @@ def sweep(folder: Path, listed: Collection[str]) -> list[str]:
 
 
 class Writer:
-    """Adds calls to a run.
-
-    Args:
-        reader: The run as it is; it learns of what is written.
-        manifest: The run's manifest, with which it begins.
-    """
+    """Adds calls to a run, beginning with a manifest; the reader learns of what is written."""
 
     def __init__(self, reader: Reader, manifest: Manifest) -> None:
         self.reader, self.folder = reader, reader.folder
         self._broken: set[str] = set()
-        self.guarded(lambda: files.sync(self.folder.absolute().parent))
-        if not manifest.is_in(self.folder):  # the copy as well: a kill may have come between the two
-            self.guarded(lambda: manifest.write(self.folder))
-        reader.manifest = manifest
-        self.guarded(lambda: sweep(self.folder, manifest.files))
-
-    @property
-    def manifest(self) -> Manifest:
-        """The manifest as it is on disk."""
-        return self.reader.manifest
+        with self._guarded():
+            files.sync(self.folder.absolute().parent)
+            if not manifest.is_in(self.folder):  # the copy as well: a kill may have come between the two
+                manifest.write(self.folder)
+            reader.manifest = manifest
+            sweep(self.folder, manifest.files)
 
     def commit(self, round_: Round) -> None:
-        """Take a finished call; when this returns, it is on disk.
-
-        Raises:
-            StoreFailed: Where it cannot be written; what was there before stays.
-        """
-        self.guarded(lambda: self._commit(round_))
+        """Take a finished call; when this returns, it is on disk. See `DiskStore.commit`."""
+        with self._guarded():
+            manifest, chains = self.reader.manifest, round_.chains
+            members = list(manifest.members)
+            if round_.size:
+                tensors = self._tensors(round_)
+                part = put_members(self.folder, tensors, chains, round_.first, call=round_.kind)
+                members = [*(one for one in members if one.file != part.file), part]
+            leaves = zip(names(round_.states, "state"), jax.tree.leaves(round_.states), strict=True)
+            stem = f"state-{round_.number:06d}-{chains[0]:06d}" + (f"-{round_.attempt}" if round_.attempt else "")
+            done = round_.first + round_.size
+            state = StatePart(*_put(self.folder, stem, dict(leaves)), chains, round_.number, done, round_.attempt)
+            files.sync(self.folder)
+            states = (*(one for one in manifest.states if one.file != state.file), state)
+            newest = replace(manifest, states=states).latest.values()
+            self._replace(manifest.with_parts(members, [one for one in states if one in newest]))
+            if round_.size:
+                self.reader.add(part, tensors, trusted=True)
+                self._merge(part)
 
     def fail(self, chain: int) -> None:
         """Mark a chain as failed."""
-        failed = tuple(sorted({*self.manifest.failed, chain}))
-        self.guarded(lambda: self._replace(replace(self.manifest, failed=failed)))
+        manifest = self.reader.manifest
+        with self._guarded():
+            self._replace(replace(manifest, failed=tuple(sorted({*manifest.failed, chain}))))
 
-    def _commit(self, round_: Round) -> None:
-        chains, number, attempt = round_.chains, round_.number, round_.attempt
-        members = [*self.manifest.members]
-        tensors: dict[str, Any] = {}
-        if round_.size:
-            tensors = self._tensors(round_)
-            name = members_file(round_.first, chains[0], round_.size)
-            part = Part(*put(self.folder, name, tensors), chains, round_.first, round_.size, 1, round_.kind)
-            members = [*(one for one in members if one.file != name), part]
-        leaves = dict(zip(names(round_.states, "state"), jax.tree.leaves(round_.states), strict=True))
-        done = round_.first + round_.size
-        state = StatePart(
-            *put(self.folder, state_file(number, chains[0], attempt), leaves), chains, number, done, attempt
-        )
-        files.sync(self.folder)
-        states = (*(one for one in self.manifest.states if one.file != state.file), state)
-        newest = latest_states(states)
-        kept = [one for one in states if any(newest[chain] is one for chain in one.chains)]
-        self._replace(self.manifest.with_parts(members, kept))
-        if round_.size:
-            self.reader.add(part, tensors, trusted=True)
-            self._merge(part)
-
-    def _tensors(self, round_: Round) -> dict[str, Any]:
+    def _tensors(self, round_: Round) -> dict[str, HostArray]:
         """The tensors of a file of members, with the leading axes (member, chain)."""
-        stored_as = self.manifest.about["stored_as"]
+        stored_as = self.reader.manifest.about["stored_as"]
         dtype = None if stored_as is None else serialise.dtype_of(stored_as)
-        wide = zip([leaf["name"] for leaf in self.reader.leaves], jax.tree.leaves(round_.draws.params), strict=True)
-        tensors = {name: leaf if dtype is None else np.asarray(leaf).astype(dtype) for name, leaf in wide}
+        params = zip([leaf["name"] for leaf in self.reader.leaves], jax.tree.leaves(round_.draws.params), strict=True)
         lead = (len(round_.chains), round_.size)
-        tensors |= {
+        tensors = {
+            **{name: np.asarray(leaf, dtype) for name, leaf in params},
             "trace": round_.draws.trace,
             "chain": np.broadcast_to(np.asarray(round_.chains, np.int64)[:, None], lead),
             "index": np.broadcast_to(round_.first + np.arange(round_.size), lead),
@@ -139,7 +130,7 @@ class Writer:
         """Make one file of the last ones of these chains and kind, once there are many; holes and damage end them."""
         ends = {
             part.first + part.count: part
-            for part in self.manifest.members
+            for part in self.reader.manifest.members
             if (part.chains, part.call, part.step) == (last.chains, last.call, 1)
             and part.bytes < LARGE
             and part.file not in self._broken
@@ -151,43 +142,40 @@ class Writer:
             end = parts[0].first
         if len(parts) < 2 or (len(parts) < MERGED and sum(part.bytes for part in parts) < LARGE):
             return
-        pieces = []
+        pieces: list[dict[str, HostArray]] = []
         for part in parts:
             try:
-                with TensorFile(self.folder / part.file, part.bytes) as file:
-                    self.reader.check_digest(part, file)
+                with closing(self.reader.open(part)) as file:
                     pieces.append({name: file.read(name) for name in self.reader.known(file)})
             except (Damaged, FileNotFoundError) as reason:
                 self._broken.add(part.file)
                 why = MISSING if isinstance(reason, FileNotFoundError) else reason
                 warn(f"the file {self.folder / part.file} is damaged: {why}. The run goes on", DamagedWarning)
                 return
-        if any(
-            {n: t.shape[2:] for n, t in p.items()} != {n: t.shape[2:] for n, t in pieces[0].items()} for p in pieces
-        ):
-            return
-        tensors = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
-        first, count = parts[0].first, sum(part.count for part in parts)
-        name = members_file(first, last.chains[0], count)
-        merged = Part(*put(self.folder, name, tensors), last.chains, first, count, 1, last.call)
+            if not alike(pieces[-1], pieces[0]):
+                return
+        tensors = joined(pieces)
+        merged = put_members(self.folder, tensors, last.chains, end, call=last.call)
         files.sync(self.folder)
-        kept = [part for part in self.manifest.members if part not in parts]
-        self._replace(self.manifest.with_parts([*kept, merged], self.manifest.states))
+        manifest = self.reader.manifest
+        kept = [part for part in manifest.members if part not in parts]
+        self._replace(manifest.with_parts([*kept, merged], manifest.states))
         self.reader.add(merged, tensors, trusted=True)
 
     def _replace(self, manifest: Manifest) -> None:
         """Put another manifest in place, and remove what it no longer names."""
         manifest.write(self.folder)
-        dropped = self.manifest.files - manifest.files
+        dropped = self.reader.manifest.files - manifest.files
         self.reader.manifest = manifest
+        self.reader.close()  # the file that is open may be one of them
         for name in dropped:
-            self.reader.forget(name)
             (self.folder / name).unlink(missing_ok=True)
 
-    def guarded(self, action: Callable[[], object]) -> None:
-        """Carry out something that writes; say what is safe where it fails."""
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Write something; say what is safe where it fails."""
         try:
-            action()
+            yield
         except OSError as error:
             raise StoreFailed(
                 f"could not write to {self.folder}: {error.strerror or error}. The {len(self.reader.infos)} members "
