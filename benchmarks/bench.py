@@ -9,7 +9,6 @@ import datetime
 import importlib.util
 import itertools
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 import anchorwalk as aw
+import start
 import throughput
 from anchorwalk import tree
 from anchorwalk.benchmark import TASKS, networks, records
@@ -273,7 +273,7 @@ def prediction_memory(count, rows=200):
 
 
 def start_up():
-    """`import anchorwalk` against `import jax, optax`, and a first against a second process that samples."""
+    """`import anchorwalk` against `import jax, optax`."""
     code = {
         "anchorwalk": "import anchorwalk",
         "its names": "import anchorwalk as aw; [getattr(aw, name) for name in aw.__all__]",
@@ -282,20 +282,9 @@ def start_up():
     seconds = interleaved(
         {n: lambda c=c: subprocess.run([sys.executable, "-c", c], check=True) for n, c in code.items()}, 7
     )
-    readme = (ROOT / "README.md").read_text().split("```python\n")[1].split("```")[0]
-    readme = f"import anchorwalk\nanchorwalk.cache_programs()\n{readme}"
-    with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "ANCHORWALK_CACHE": folder}
-        runs = [
-            timed(
-                lambda: subprocess.run([sys.executable, "-c", readme], check=True, env=environment, capture_output=True)
-            )
-            for _ in range(2)
-        ]
     return {
         "ratio_of_imports": seconds["anchorwalk"] / seconds["jax and optax"],
         "ratio_with_all_names_used": seconds["its names"] / seconds["jax and optax"],
-        "readme_seconds": runs,
     }
 
 
@@ -434,6 +423,7 @@ def main():
         "growth": growth,
         "member_epochs_per_second_by_chains": chains,
         "start_up": start_up,
+        "start": start.measure,
         "embedding": embedding,
         "profile": profile,
         "narrow_outputs": narrow_outputs,

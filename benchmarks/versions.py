@@ -27,6 +27,11 @@ try:
 except ImportError:
     from anchorwalk import networks
     from anchorwalk.benchmarks import TASKS
+try:
+    from anchorwalk.run.runners import layout
+    layout.SHORT = 0  # programs as runs of minutes have them
+except ImportError:
+    pass
 from jax import monitoring
 compiled = []
 monitoring.register_event_duration_secs_listener(

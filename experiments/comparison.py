@@ -13,6 +13,7 @@ import time
 import warnings
 from pathlib import Path
 
+import jax
 import numpy as np
 from scipy import stats
 from sklearn import datasets
@@ -28,7 +29,7 @@ from sklearn.preprocessing import StandardScaler
 from anchorwalk.benchmark import records
 from anchorwalk.integrations.sklearn import SAEClassifier, SAERegressor
 from anchorwalk.posterior import metrics
-from anchorwalk.run.programs import cache_programs
+from anchorwalk.run import programs
 
 RESULTS = Path(__file__).parent.parent / "results"
 SPLITS = 5
@@ -189,10 +190,11 @@ def run(name, splits):
     x, y = (REGRESSION if regression else CLASSIFICATION)[name]()
     methods, score = (REGRESSORS, score_regression) if regression else (CLASSIFIERS, score_classification)
     found = {method: [] for method in methods}
-    for seed in range(splits):
-        parts = split(name, x, y, seed)
-        for method, maker in methods.items():
-            found[method].append(score(maker, parts, seed))
+    for method, maker in methods.items():
+        jax.clear_caches()  # the first fit compiles, as in a fresh process; the others find programs
+        programs.forget()
+        for seed in range(splits):
+            found[method].append(score(maker, split(name, x, y, seed), seed))
     return {
         "name": name,
         "kind": "comparison",
@@ -214,7 +216,6 @@ def main():
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")  # networks that have not converged say so at their defaults
-    cache_programs()
     for name in arguments.only:
         record = run(name, arguments.splits)
         records.append(arguments.out / "comparison.jsonl", record)

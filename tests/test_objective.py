@@ -8,7 +8,8 @@ from scipy import stats
 
 import anchorwalk as aw
 from anchorwalk.objective import Batch, anchored_loss, evaluate, in_order, validation_loss
-from helpers import LinearGaussian, linear_apply, linear_init
+from anchorwalk.optimizers import shuffled
+from helpers import LinearGaussian, linear_apply, linear_init, small_problem
 
 MODEL = LinearGaussian(mean=0.5)
 ANCHOR = {"w": jnp.array([0.3, -0.2, 1.0])}
@@ -76,8 +77,36 @@ def test_validation_loss_takes_the_validation_rows_and_the_datas_anchor_term():
     assert validation_loss(problem, ANCHOR, PARAMS, 3) == pytest.approx(-(fit + pull), rel=1e-5)
 
 
-def test_batches_in_order_hold_every_row_once():
-    batch = in_order(10, 4)
-    assert batch.indices.shape == (3, 4)
-    assert batch.indices[batch.present].tolist() == list(range(10))
-    assert set(batch.indices[~batch.present].tolist()) == {9}
+@pytest.mark.parametrize(("n", "size"), [(10, 4), (8, 4), (5, 5), (6, 1), (173, 86), (24, 7)])
+def test_batches_in_order_hold_every_row_once_and_are_even(n, size):
+    batches = in_order(small_problem(rows=n).data, size)
+    assert batches.steps == -(-n // size)
+    found = [batches[step] for step in range(batches.steps)]
+    assert np.concatenate([batch.indices[batch.present] for batch in found]).tolist() == list(range(n))
+    rows = [int(batch.present.sum()) for batch in found]
+    assert max(rows) - min(rows) <= 1
+    assert max(rows) <= size
+    assert all(batch.indices.shape == (size,) and int(batch.indices.max()) < n for batch in found)
+
+
+def test_the_mean_of_the_batches_losses_is_the_loss_over_all_orders():
+    # Unbiased: over random orders each batch's loss has the full loss as its mean, whatever its number of rows.
+    problem = MODEL.problem
+    full = evaluate(problem, ANCHOR, PARAMS, None, 24).loss
+
+    def of_order(key):
+        batches = shuffled(key, problem.data, 7)  # 6 rows each, where 7, 7, 7 and 3 would be uneven
+        return jnp.stack([anchored_loss(problem, ANCHOR, PARAMS, batches[step]) for step in range(batches.steps)])
+
+    losses = np.asarray(jax.vmap(of_order)(jax.random.split(jax.random.key(0), 4000)), np.float64)
+    error = losses.std(axis=0) / np.sqrt(len(losses))
+    assert np.all(np.abs(losses.mean(axis=0) - full) < 5 * error)
+
+
+def test_rows_that_fill_up_change_no_loss_and_no_gradient():
+    problem = MODEL.problem
+    filled = problem.filled(40)
+    assert filled.n == problem.n == 24
+    for size in (24, 7):
+        a, b = (evaluate(one, ANCHOR, PARAMS, None, size) for one in (problem, filled))
+        np.testing.assert_allclose(a, b, rtol=1e-6)

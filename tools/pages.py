@@ -54,11 +54,10 @@ def study_of(label):
 
 
 def bench(date=None):
-    """The sections of a measurement of speed, of the last day unless a date is given."""
+    """The newest measurement of each section of speed, or those of a date."""
     found = {}
-    date = date or max(record["date"] for record in every("bench").values())
-    for record in every("bench").values():
-        if record["date"] == date:
+    for record in sorted(every("bench").values(), key=lambda record: record["date"]):
+        if date in (None, record["date"]):
             found |= {name: value for name, value in record.items() if name not in ("name", "found")}
             found[record["section"]] = record["found"]
     return found

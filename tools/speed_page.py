@@ -6,9 +6,17 @@ from pages import ROOT, bench
 
 HEAD = """# Speed
 
-Made by `make bench docs-tables` from [bench.jsonl](../results/bench.jsonl), {date}, on {cores} cores, JAX {jax}. Everything is a ratio within one run: repetitions of all variants are interleaved, medians
+Made by `make bench docs-tables` from [bench.jsonl](../results/bench.jsonl), the newest record of each section, the last of {date}, on {cores} cores, JAX {jax}. Everything is a ratio within one run: repetitions of all variants are interleaved, medians
 are shown, and the spread beside them tells how shared the machine was (`--only` measures a section again). "Plain loop" is a loop in Python over a training step that is compiled once, with XLA's own
 convolution; PyTorch is 2.13 eager, fused Adam, in the better of its two memory formats. Each trains one network. "Of peak" is the share of the best rate that a large float32 matrix product reached.
+
+"""
+STARTING = """
+
+## The first answer
+
+Processor seconds beyond the imports, medians over fresh processes. In the first process nothing is compiled yet; the other finds programs that `aw.cache_programs()` kept on disk.
+The rows of `fit` follow one another in one process: tables of a like size share programs, which have room for more rows and features.
 
 """
 TARGETS = {
@@ -72,8 +80,33 @@ def throughput(rows):
     return "\n".join(lines)
 
 
+STARTS = {
+    "fit": ("`SAERegressor().fit` on diabetes, 401 rows", 5, 1.5),
+    "predict": ("the first prediction after it", 1, 1),
+    "fit again": ("the same fit again", None, None),
+    "fit, 400 rows": ("with 400 rows", None, None),
+    "fit, 9 features": ("with 9 features in place of 10", None, None),
+    "readme": ("the ten lines of the README", 5, 2),
+    "plan_for": ("`plan_for` on a small MLP, pilots included", 4, None),
+    "MLPRegressor": ("scikit-learn's `MLPRegressor().fit`, 401 rows", None, None),
+}
+"""What a process does first, and the seconds that are wanted, without and with programs on disk."""
+
+
+def starts(found):
+    lines = ["| work | first process | programs on disk | programs compiled |", "|---|---|---|---|"]
+    for name, (work, *wanted) in STARTS.items():
+        cells = []
+        for kind, limit in zip(("cold", "warm"), wanted, strict=True):
+            seconds = found[f"{name}, {kind}"]["processor"]
+            aim = "" if limit is None else f" (wanted: {limit}{'' if seconds <= limit else ', missed'})"
+            cells.append(f"{seconds:.2f} s{aim}")
+        lines.append(f"| {work} | {' | '.join(cells)} | {found[f'{name}, cold']['programs']:.0f} |")
+    return "\n".join(lines)
+
+
 def notes(record):
-    reading, start = record["store_reading"], record["start_up"]["readme_seconds"]
+    reading = record["store_reading"]
     memory, imports = record["prediction_memory"], record["start_up"]["ratio_with_all_names_used"]
     narrow = ", ".join(f"{n}: {gain:.1f}" for n, gain in record["narrow_outputs"].items())
     profile = "; ".join(
@@ -88,7 +121,6 @@ def notes(record):
 - Gradients of a dense layer with so many outputs are faster output by output than as one product by a factor of {narrow}. Two and three are computed so on a CPU.
 - {profile}
 - A row of LeNet's forward pass takes, in microseconds by the rows of a call, {by_rows}: what a call makes should stay in the caches. `predict` picks {calls["picked"]} rows here.
-- The README's ten lines, with `aw.cache_programs()` before them, take {start[0]:.1f} s in a first process and {start[1]:.1f} s in a second, which finds its compiled programs on disk.
 - Members are read from disk at {reading["ratio"]:.2f} of the rate at which the same files are read at once, checksums included.
 - Peak memory grew by {memory["peak_grew_by_bytes"] / 1e6:,.0f} MB while {memory["members"]:,} members of LeNet predicted, which are {memory["bytes_of_members"] / 1e6:,.0f} MB on disk, after ten of them had.
 - Of a step of the CNN-LSTM, {record["embedding"]["share_of_the_dense_update"]:.0%} is the dense update of its 20,000 words: anchor and Adam move every word in every step.
@@ -102,6 +134,8 @@ def render():
     return (
         head
         + targets(record)
+        + STARTING
+        + starts(record["start"])
         + "\n\n## Throughput\n\n"
         + throughput(record["rows"])
         + "\n"

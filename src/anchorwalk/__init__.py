@@ -22,7 +22,7 @@ if _TYPE_CHECKING:
     from anchorwalk.methods.hmc import HMC
     from anchorwalk.methods.map import MAP
     from anchorwalk.methods.sae import SAE
-    from anchorwalk.optimizers import SGD, Adam, Lion, Optimizer, Training
+    from anchorwalk.optimizers import SGD, SOAP, Adam, Lion, Optimizer, Training
     from anchorwalk.plan.describe import Description, describe
     from anchorwalk.plan.pilots import Pilots
     from anchorwalk.plan.plan import Plan
@@ -59,6 +59,7 @@ __all__ = [
     "MAP",
     "SAE",
     "SGD",
+    "SOAP",
     "Adam",
     "Autoregressive",
     "Bernoulli",
@@ -138,7 +139,7 @@ _WHERE = {
     "methods.hmc": "HMC",
     "methods.map": "MAP",
     "methods.sae": "SAE",
-    "optimizers": "SGD Adam Lion Optimizer Training",
+    "optimizers": "SGD SOAP Adam Lion Optimizer Training",
     "plan.describe": "Description describe",
     "plan.pilots": "Pilots",
     "plan.plan": "Plan",

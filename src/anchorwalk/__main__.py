@@ -1,10 +1,12 @@
 """`python -m anchorwalk` is the command line."""
 
+import os
 import sys
 
 
 def main() -> None:
     """Run the command line, or say what it needs."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # XLA logs alarms about slow compilation, here for nobody
     try:
         from anchorwalk.app.cli import app
     except ModuleNotFoundError as error:

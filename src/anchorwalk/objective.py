@@ -4,7 +4,9 @@ Differs from the paper: the loss is divided by the number of rows N, so that rat
 the same whatever the size of the data. The optimum is the same.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,24 +22,65 @@ class Batch(NamedTuple):
 
     Attributes:
         indices: Row numbers, always `batch_size` of them.
-        present: 1 for rows that count, 0 for those that only fill up the last batch of an epoch.
+        present: 1 for rows that count, 0 for those that only fill up a batch.
     """
 
     indices: Array
     present: Array
 
 
-def in_order(n: int, batch_size: int) -> Batch:
-    """All rows in their own order, as a stack of batches; the last one is filled up with the last row."""
-    steps = -(-n // batch_size)
-    position = jnp.arange(steps * batch_size).reshape(steps, batch_size)
-    return Batch(jnp.minimum(position, n - 1), position < n)
+@dataclass(frozen=True)
+class Batches:
+    """An epoch: rows in some order, cut into as few batches as `size` allows, which differ by one row at most.
+
+    A short last batch would take a full step with a noisy gradient. The number of rows may be traced.
+
+    Attributes:
+        order: Row numbers, the first `n` of which count.
+        n: Rows that count.
+        size: Rows of a batch at most.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from anchorwalk.objective import Batches
+        >>> batches = Batches(jnp.arange(10), n=10, size=4)
+        >>> [int(batches[step].present.sum()) for step in range(batches.steps)]
+        [4, 3, 3]
+    """
+
+    order: Array
+    n: Any
+    size: int
+
+    @property
+    def steps(self) -> Any:
+        """Number of batches."""
+        return -(-self.n // self.size)
+
+    def __getitem__(self, step: Any) -> Batch:
+        rows, more = self.n // self.steps, self.n % self.steps
+        start, own = step * rows + jnp.minimum(step, more), rows + (step < more)
+        position = jnp.arange(self.size)
+        return Batch(jnp.take(self.order, start + position, mode="clip"), position < own)
+
+    def add(self, start: Any, function: Callable[[Batch], Any]) -> Any:
+        """The start, and what a function gives for each batch, added up."""
+
+        def body(step: Array, total: Any) -> Any:
+            return jax.tree.map(lambda a, b: a + b.astype(a.dtype), total, function(self[step]))
+
+        return jax.lax.fori_loop(0, self.steps, body, start)
+
+
+def in_order(data: Data, size: int) -> Batches:
+    """All rows of the data in their own order, in batches."""
+    return Batches(jnp.arange(data.room), data.n, size)
 
 
 def anchored_loss(problem: Problem, anchor: Params, params: Params, batch: Batch, noise: Array | None = None) -> Array:
     """An unbiased estimate of the anchored loss from one minibatch, in nats per row.
 
-    The mean runs over the rows that are present, so that the last, smaller batch has no bias.
+    The mean runs over the rows that are present, so that a batch with a row less has no bias.
 
     Args:
         problem: Likelihood, prior and data.
@@ -77,18 +120,15 @@ class Evaluation(NamedTuple):
 def evaluate(problem: Problem, anchor: Params, params: Params, noise: Array | None, batch_size: int) -> Evaluation:
     """The anchored loss on all the data and its gradient norm, in batches."""
 
-    def data_term(params: Params, batch: Batch) -> Array:
-        return -jnp.sum(batch.present * log_likelihood(problem, problem.data, params, batch, noise)) / problem.n
-
-    def add(carry: tuple[Array, Params], batch: Batch) -> tuple[tuple[Array, Params], None]:
-        loss, gradient = jax.value_and_grad(data_term)(params, batch)
-        return (carry[0] + loss, jax.tree.map(jnp.add, carry[1], gradient)), None
-
-    def anchor_term(params: Params) -> Array:
+    def of_anchor(params: Params) -> Array:
         return -problem.prior.anchored_log_prob(anchor, params) / problem.n
 
-    start = jax.value_and_grad(anchor_term)(params)
-    (loss, gradient), _ = jax.lax.scan(add, start, in_order(problem.n, batch_size))
+    def of_rows(params: Params, batch: Batch) -> Array:
+        return -jnp.sum(batch.present * log_likelihood(problem, problem.data, params, batch, noise)) / problem.n
+
+    start = jax.value_and_grad(of_anchor)(params)
+    batches = in_order(problem.data, batch_size)
+    loss, gradient = batches.add(start, lambda batch: jax.value_and_grad(of_rows)(params, batch))
     return Evaluation(loss, jnp.sqrt(tree.squared_norm(gradient)))
 
 
@@ -96,11 +136,8 @@ def validation_loss(problem: Problem, anchor: Params, params: Params, batch_size
     """The anchored loss with the validation rows in place of the data, in nats per row."""
     data = problem.validation
     assert data is not None
-
-    def add(total: Array, batch: Batch) -> tuple[Array, None]:
-        log_prob = log_likelihood(problem, data, params, batch)
-        return total + jnp.sum(batch.present * log_prob).astype(total.dtype), None
-
-    start = jnp.zeros((), data.weights.dtype)
-    total, _ = jax.lax.scan(add, start, in_order(data.n, batch_size))
+    total: Array = in_order(data, batch_size).add(
+        jnp.zeros((), data.weights.dtype),
+        lambda batch: jnp.sum(batch.present * log_likelihood(problem, data, params, batch)),
+    )
     return -(total / data.n + problem.prior.anchored_log_prob(anchor, params) / problem.n)

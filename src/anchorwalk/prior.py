@@ -84,7 +84,10 @@ class Prior:
 
         def leaf(a: Array, s: Array, p: Array) -> Array:
             a, s, p = (value.astype(tree.precise(value.dtype)) for value in (a, s, p))
-            return jnp.sum(-0.5 * jnp.square((p - a) / s) - jnp.log(s) - 0.5 * math.log(2 * math.pi))
+            used = s > 0  # see Problem.filled
+            s = jnp.where(used, s, 1.0)
+            log_prob = -0.5 * jnp.square((p - a) / s) - jnp.log(s) - 0.5 * math.log(2 * math.pi)
+            return jnp.sum(jnp.where(used, log_prob, 0.0))
 
         return sum(jax.tree.leaves(jax.tree.map(leaf, anchor, self.scale, params)), jnp.zeros(()))
 

@@ -1,12 +1,13 @@
 """A problem: network, likelihood, prior and data D, in the paper's sense (section 1)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import Partial
 
 from anchorwalk import checks, tree
 from anchorwalk.likelihoods import Likelihood
@@ -17,27 +18,44 @@ from anchorwalk.types import Apply, Array, Init, Inputs, Key, Params
 @tree.node()
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Rows of inputs, targets and weights, held in memory.
+    """Rows of inputs, targets and weights, as arrays on the host.
 
-    Training asks for no more than `n` and `take`; a source on disk would offer the same two.
+    The arrays may be longer than the data: rows after the first `rows` fill up and are never used. That number is a
+    leaf, so that a compiled program serves all data whose arrays have the same shapes.
     """
 
     x: Inputs
     y: Array
     weights: Array
+    rows: int | None = None
+
+    @property
+    def room(self) -> int:
+        """Rows of the arrays."""
+        return int(self.y.shape[0])
 
     @property
     def n(self) -> int:
-        """Number of rows N."""
-        return int(self.y.shape[0])
+        """Number of rows N; traced inside compiled programs where the arrays are longer."""
+        return self.room if self.rows is None else self.rows
 
     def take(self, indices: Array) -> "Data":
         """The rows at `indices`."""
-        rows: Data = jax.tree.map(lambda leaf: jnp.take(leaf, indices, axis=0), self)
-        return rows
+        x, y, weights = jax.tree.map(lambda leaf: jnp.take(leaf, indices, axis=0), (self.x, self.y, self.weights))
+        return Data(x, y, weights)
+
+    def filled(self, room: int) -> "Data":
+        """The same data in arrays of `room` rows or more."""
+        more = room - self.room
+
+        def longer(array: Array) -> Any:
+            return np.concatenate([array, np.repeat(array[:1], more, axis=0)]) if more > 0 else array
+
+        x, y, weights = jax.tree.map(longer, (self.x, self.y, self.weights))
+        return Data(x, y, weights, self.n)
 
 
-@tree.node(static=("init", "apply"))
+@tree.node(static=("apply",))
 @dataclass(frozen=True, eq=False, init=False)
 class Problem:
     """All that defines the posterior: init + apply + likelihood + prior + data.
@@ -47,7 +65,8 @@ class Problem:
     same function objects) and their shapes share those programs.
 
     Args:
-        init: From a key to parameters, any pytree of floating-point arrays.
+        init: From a key to parameters, any pytree of floating-point arrays. Numbers bound by `jax.tree_util.Partial`
+            are arguments of compiled programs too.
         apply: From parameters and a batch of inputs to outputs, rows first. It must treat rows independently.
         likelihood: Such as `Categorical()` or `Normal(scale=...)`, or your own (see `Likelihood`).
         prior: An independent normal prior.
@@ -96,7 +115,7 @@ class Problem:
         checks.instance("prior", prior, Prior, "Prior(scale=...)")
         dtype = jnp.result_type(*jax.tree.leaves(like))
         set_field = object.__setattr__
-        set_field(self, "init", init)
+        set_field(self, "init", init if isinstance(init, Partial) else Partial(init))  # type: ignore[no-untyped-call]
         set_field(self, "apply", apply)
         set_field(self, "likelihood", likelihood)
         set_field(self, "prior", prior.resolve(like))
@@ -146,11 +165,39 @@ class Problem:
         if rows >= self.n:
             checks.reject("data", f"{self.n} rows", "enough rows to hold some back", "Pass validation= or more rows.")
         order = jax.random.permutation(key, self.n)
-        leaves, structure = jax.tree.flatten(self)
-        split: Problem = jax.tree.unflatten(structure, leaves)
-        object.__setattr__(split, "data", self.data.take(jnp.sort(order[rows:])))
-        object.__setattr__(split, "validation", self.data.take(jnp.sort(order[:rows])))
-        return split
+        data, held_back = self.data.take(jnp.sort(order[rows:])), self.data.take(jnp.sort(order[:rows]))
+        return self._with(data if self.data.rows is None else data.filled(self.data.room), held_back)
+
+    def filled(self, room: int, unused: Params | None = None) -> "Problem":
+        """The same problem with its training rows in arrays of `room` rows, those at the end never used.
+
+        Problems of different numbers of rows then share compiled programs. Members are the same, to rounding. An
+        optimiser of your own must be able to build for a traced number of steps.
+
+        Args:
+            room: Rows of the arrays.
+            unused: A tree like the parameters, True for those that only fill up an array: no input reaches them, and
+                `init` starts them at their prior's mean, where they stay.
+
+        Example:
+            >>> import anchorwalk as aw, jax.numpy as jnp
+            >>> problem = aw.Problem(lambda key: jnp.zeros(()), lambda w, x: x + w, aw.Normal(scale=1.0),
+            ...                      aw.Prior(), data=(jnp.zeros(20), jnp.zeros(20))).filled(32)
+            >>> problem.n, problem.data.y.shape
+            (20, (32,))
+        """
+        same = self._with(self.data.filled(room), self.validation)
+        if unused is not None:
+            scale = jax.tree.map(lambda s, none: np.where(none, 0, s).astype(s.dtype), self.prior.scale, unused)
+            object.__setattr__(same, "prior", replace(self.prior, scale=scale))
+        return same
+
+    def _with(self, data: Data, validation: Data | None) -> "Problem":
+        same = object.__new__(Problem)
+        fields = {"data": data, "validation": validation}
+        for name in ("init", "apply", "likelihood", "prior", "data", "validation"):
+            object.__setattr__(same, name, fields.get(name, getattr(self, name)))
+        return same
 
 
 @lru_cache(maxsize=128)
@@ -242,9 +289,9 @@ def _check_data(
     return Data(x, _cast(what, targets, tree.precise(dtype)), _check_weights(weights, n, tree.precise(dtype)))
 
 
-def _check_weights(weights: Any, n: int, dtype: Any) -> Array:
+def _check_weights(weights: Any, n: int, dtype: Any) -> Any:
     if weights is None:
-        return jnp.ones(n, dtype)
+        return np.ones(n, dtype)
     array = np.asarray(weights)
     if array.shape != (n,):
         checks.reject("weights", f"shape {array.shape}", f"shape ({n},)", "Pass one weight for each row, or None.")
@@ -257,7 +304,7 @@ def _check_weights(weights: Any, n: int, dtype: Any) -> Array:
     return cast
 
 
-def _cast(what: str, array: np.ndarray[Any, Any], dtype: Any) -> Array:
+def _cast(what: str, array: np.ndarray[Any, Any], dtype: Any) -> Any:
     """Floats in the parameters' dtype, integers as they are; refused where that changes more than rounding does."""
     checks.real(what, array)
     if jnp.issubdtype(array.dtype, jnp.floating):
@@ -265,11 +312,11 @@ def _cast(what: str, array: np.ndarray[Any, Any], dtype: Any) -> Array:
         with np.errstate(over="ignore"):
             cast = array.astype(dtype)
         checks.finite(f"{what}, as {jnp.dtype(dtype).name}", cast, "Scale the values down: they are too large for it.")
-        return jnp.asarray(cast)
-    width = jnp.asarray(np.zeros(0, array.dtype)).dtype
+        return cast
+    width = jax.dtypes.canonicalize_dtype(array.dtype)
     if array.size and array.dtype != bool:
         limits = np.iinfo(width)
         if array.min() < limits.min or array.max() > limits.max:
             given = f"integers from {array.min()} to {array.max()}"
             checks.reject(what, given, f"integers that fit into {width}", "Number them anew, or pass floats.")
-    return jnp.asarray(array)
+    return array.astype(width)

@@ -42,7 +42,7 @@ class Settings:
 
     def to_json(self) -> dict[str, Any]:
         """The class's name and its fields as JSON."""
-        fields = dataclasses.fields(self)  # type: ignore[arg-type]
+        fields = [field for field in dataclasses.fields(self) if field.init]  # type: ignore[arg-type]
         return {
             "name": type(self).__name__,
             "settings": {field.name: _encoded(getattr(self, field.name)) for field in fields},

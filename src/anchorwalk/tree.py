@@ -45,12 +45,12 @@ def ravel(tree: Any) -> Array:
     return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(tree)])
 
 
-def unravel(vector: Array, like: Any) -> Any:
-    """The inverse of `ravel`: a tree in the shapes and dtypes of `like`."""
+def unravel(vector: Array, like: Any, dtype: Callable[[Any], Any] = lambda dtype: dtype) -> Any:
+    """The inverse of `ravel`: a tree in the shapes of `like`, and in its dtypes or what a function makes of them."""
     leaves, structure = jax.tree.flatten(like)
     ends = np.cumsum([np.prod(leaf.shape, dtype=int) for leaf in leaves])
     parts = jnp.split(vector, ends[:-1])
-    shaped = [part.reshape(leaf.shape).astype(leaf.dtype) for part, leaf in zip(parts, leaves, strict=True)]
+    shaped = [part.reshape(leaf.shape).astype(dtype(leaf.dtype)) for part, leaf in zip(parts, leaves, strict=True)]
     return jax.tree.unflatten(structure, shaped)
 
 
@@ -69,9 +69,8 @@ def normal_like(key: Key, tree: Any) -> Any:
 
     They come from one draw of a vector.
     """
-    like = jax.eval_shape(lambda: jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, precise(leaf.dtype)), tree))
-    dtype = jnp.result_type(*jax.tree.leaves(like))
-    return unravel(jax.random.normal(key, (size(tree),), dtype), like)
+    dtype = precise(jnp.result_type(*jax.tree.leaves(tree)))
+    return unravel(jax.random.normal(key, (size(tree),), dtype), tree, precise)
 
 
 def where(condition: Array, if_true: Any, if_false: Any) -> Any:
@@ -94,11 +93,6 @@ def lane(tree: Any, index: Any) -> Any:
     return jax.tree.map(lambda leaf: leaf[index], tree)
 
 
-def lane_like(tree: Any) -> Any:
-    """Shapes and dtypes of an entry of each leaf's leading axis."""
-    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), tree)  # type: ignore[no-untyped-call]
-
-
 def stack(trees: Sequence[Any]) -> Any:
     """Trees of host arrays, stacked along a new leading axis."""
     return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
@@ -117,6 +111,11 @@ def nbytes(tree: Any) -> int:
 def name(path: tuple[Any, ...]) -> str:
     """A leaf's path as text, such as `dense/kernel`."""
     return jax.tree_util.keystr(path, simple=True, separator="/")
+
+
+def map_named(function: Callable[[str, Any], Any], tree: Any) -> Any:
+    """A function of path, as text, and leaf, for each leaf."""
+    return jax.tree_util.tree_map_with_path(lambda path, leaf: function(name(path), leaf), tree)
 
 
 def named_leaves(tree: Any) -> list[tuple[str, Any]]:

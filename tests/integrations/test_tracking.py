@@ -100,6 +100,7 @@ def test_tensorboard_files_hold_each_round_of_each_chain(tmp_path):
         "run/members_done",
         "run/epochs_done",
         "run/seconds",
+        "run/seconds_compiling",
     }
     for name in ("loss_end", "gradient_norm_end", "acceptance", "seconds"):
         for chain in range(3):
@@ -237,6 +238,7 @@ def test_a_call_without_draws_or_with_several_is_told():
         "run/members_done",
         "run/epochs_done",
         "run/seconds",
+        "run/seconds_compiling",
     ]
     infos = [member.info._replace(index=index, values={"log_density": -index}) for index in range(2)]
     draws = [aw.Member(member.params, np.zeros(0), info) for info in infos]
@@ -258,7 +260,7 @@ def test_many_chains_go_to_mlflow_in_several_calls(client):
     callback.end()
     found = only_run(client)
     assert found.info.status == "FINISHED"
-    assert len(found.data.metrics) == 6 * 400 + 3
+    assert len(found.data.metrics) == 6 * 400 + 4
 
 
 def test_both_are_callbacks_of_a_whole_run():

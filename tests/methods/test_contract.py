@@ -17,9 +17,11 @@ from helpers import LinearGaussian, small_problem
 
 ROOT = Path(__file__).parent.parent.parent
 TRAINING = aw.Training(aw.SGD(0.01), epochs=2, batch_size=7)
+KEPT = aw.Training(aw.SOAP(0.01, end_rate=1e-4, largest=2), epochs=2, batch_size=7)
 METHODS = [
     aw.SAE(TRAINING, TRAINING, aw.GuidedWalk(0.3)),
     aw.SAE(TRAINING, TRAINING, aw.Autoregressive(0.3), perturb_targets=True, shared_order=True),
+    aw.SAE(KEPT, KEPT, keep_optimizer=True),
     aw.AE(TRAINING),
     aw.DeepEnsemble(TRAINING),
     aw.MAP(TRAINING),

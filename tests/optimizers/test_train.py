@@ -11,6 +11,7 @@ import anchorwalk as aw
 from anchorwalk.errors import InvalidInput
 from anchorwalk.objective import anchored_loss, validation_loss
 from anchorwalk.optimizers import shuffled, train
+from anchorwalk.optimizers.train import PACKED, random_order
 from anchorwalk.run.store import fingerprint
 from helpers import small_problem
 
@@ -38,20 +39,31 @@ class Unregistered:
         return optax.sgd(0.1)
 
 
-@pytest.mark.parametrize(("n", "batch_size"), [(20, 7), (21, 7), (5, 5), (6, 1)])
-def test_an_epoch_visits_every_row_once(n, batch_size):
-    batch = shuffled(jax.random.key(0), n, batch_size)
-    assert batch.indices.shape == (-(-n // batch_size), batch_size)
-    assert sorted(batch.indices[batch.present].tolist()) == list(range(n))
-    assert set(batch.indices.ravel().tolist()) <= set(range(n))
-    assert batch.present[:-1].all()
+@pytest.mark.parametrize(("n", "size"), [(20, 7), (21, 7), (5, 5), (6, 1), (5000, 999)])
+def test_an_epoch_visits_every_row_once(n, size):
+    batches = shuffled(jax.random.key(0), small_problem(rows=n).data, size)
+    found = [batches[step] for step in range(batches.steps)]
+    visited = np.concatenate([batch.indices[batch.present] for batch in found])
+    assert sorted(visited.tolist()) == list(range(n))
+    assert visited.tolist() != list(range(n))
 
 
 def test_every_order_is_as_likely():
-    orders = jax.vmap(lambda k: shuffled(k, 3, 2).indices.ravel()[:3])(jax.random.split(jax.random.key(0), 6000))
+    data = small_problem(rows=3).data
+    orders = jax.vmap(lambda k: shuffled(k, data, 2).order)(jax.random.split(jax.random.key(0), 6000))
     _, counts = np.unique(np.asarray(orders), axis=0, return_counts=True)
     assert len(counts) == 6
     assert np.all(np.abs(counts - 1000) < 5.33 * np.sqrt(6000 * 1 / 6 * 5 / 6))
+
+
+@pytest.mark.parametrize(("n", "room"), [(20, 32), (3000, 4096), (4097, 5000), (4000, 5000)])
+def test_an_order_does_not_depend_on_rows_that_fill_up(n, room):
+    alone = random_order(jax.random.key(0), n, n)
+    among = jax.jit(lambda n: random_order(jax.random.key(0), n, room))(n)
+    if (n > PACKED) == (room > PACKED):
+        np.testing.assert_array_equal(among[:n], alone)
+    assert sorted(among[:n].tolist()) == list(range(n))
+    assert sorted(among.tolist()) == list(range(room))
 
 
 def twin(key, problem, training, anchor, params):
@@ -61,10 +73,10 @@ def twin(key, problem, training, anchor, params):
     losses, found, best = [], params, np.inf
     value_and_grad = jax.jit(jax.value_and_grad(lambda p, b: anchored_loss(problem, anchor, p, b)))
     for epoch in range(training.epochs):
-        batches = shuffled(jax.random.fold_in(key, epoch), problem.n, training.batch_size)
+        batches = shuffled(jax.random.fold_in(key, epoch), problem.data, training.batch_size)
         total = 0.0
-        for step in range(len(batches.indices)):
-            batch = jax.tree.map(lambda leaf, step=step: leaf[step], batches)
+        for step in range(batches.steps):
+            batch = batches[step]
             loss, gradient = value_and_grad(params, batch)
             updates, state = optimizer.update(gradient, state, params)
             params = optax.apply_updates(params, updates)
@@ -90,9 +102,10 @@ def test_training_is_the_plain_loop(optimizer):
     problem = small_problem()
     training = aw.Training(optimizer, epochs=3, batch_size=7)
     params, anchor = problem.init(jax.random.key(1)), problem.prior.draw(jax.random.key(2), problem.params_like)
-    found, losses = jax.jit(train)(jax.random.key(3), problem, training, anchor, params)
+    found, losses, _ = jax.jit(train)(jax.random.key(3), problem, training, anchor, params)
     expected, expected_losses = twin(jax.random.key(3), problem, training, anchor, params)
-    np.testing.assert_allclose(losses, expected_losses, rtol=1e-4)
+    np.testing.assert_allclose(losses[: training.epochs], expected_losses, rtol=1e-4)
+    assert np.isnan(losses[training.epochs :]).all()
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
 
@@ -103,9 +116,9 @@ def test_keep_best_returns_the_best_epoch_on_validation_rows():
     problem = small_problem(validation=(base.data.x, -base.data.y))
     training = aw.Training(aw.Adam(0.05), epochs=9, batch_size=5, keep="best")
     params, anchor = problem.init(jax.random.key(1)), problem.prior.draw(jax.random.key(2), problem.params_like)
-    found, _ = train(jax.random.key(3), problem, training, anchor, params)
+    found, _, _ = train(jax.random.key(3), problem, training, anchor, params)
     expected, _ = twin(jax.random.key(3), problem, training, anchor, params)
-    last, _ = train(jax.random.key(3), problem, aw.Training(training.optimizer, 9, 5), anchor, params)
+    last, _, _ = train(jax.random.key(3), problem, aw.Training(training.optimizer, 9, 5), anchor, params)
     best, final = (validation_loss(problem, anchor, p, 5) for p in (found, last))
     assert best < final  # else this test would say nothing
     assert best == pytest.approx(float(validation_loss(problem, anchor, expected, 5)), rel=1e-3)

@@ -136,7 +136,7 @@ def test_memory_is_near_what_xla_reserves(units, lanes):
     programs._programs.clear()
     runner = aw.Local(threads=1, lanes=lanes)
     aw.sample(jax.random.key(0), problem, aw.Plan(method, lanes), runner=runner, callbacks=[])
-    (program,) = programs._programs.values()
+    program = list(programs._programs.values())[-1]  # after those that make keys and start chains
     reserved = program.memory_analysis().temp_size_in_bytes
     # XLA fuses and shares buffers as it likes: an estimate to within a factor of five is all that can be had so early.
     assert reserved / 5 < lanes * describe._working_set(method, problem) < 5 * reserved

@@ -44,7 +44,8 @@ def run(call="aw.cache_programs()", **variables):
 def test_a_second_process_compiles_nothing_anew(tmp_path):
     folder = tmp_path / "deep" / "programs"
     found, first, total, changed = run(ANCHORWALK_CACHE=str(folder))
-    assert (found, changed) == (str(folder), ["jax_compilation_cache_dir"])
+    assert found == str(folder)
+    assert sorted(changed) == ["jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs"]
     kept = len(list(folder.iterdir()))
     assert kept >= 2  # first trainings and later ones
     _, second, again, _ = run(f"aw.cache_programs({str(folder)!r})")  # the folder may be given, too
@@ -94,7 +95,7 @@ def never_clear(monkeypatch):
     monkeypatch.setattr(jax, "clear_caches", lambda: pytest.fail("forgot programs of others"))
 
 
-@pytest.mark.parametrize(("used", "left"), [(50, 3), (51, 1)])
+@pytest.mark.parametrize(("used", "left"), [(50, 4), (51, 1)])
 def test_programs_are_forgotten_at_half_of_the_mappings(tmp_path, monkeypatch, used, left):
     (tmp_path / "maps").write_text("a mapping\n" * used)
     (tmp_path / "most").write_text("100\n")
@@ -106,19 +107,19 @@ def test_programs_are_forgotten_at_half_of_the_mappings(tmp_path, monkeypatch, u
     trained()
     # Forgotten are all before one that is compiled; those of a run under way go on being used by it.
     assert programs.count() == left
-    assert ("another run's" in programs._programs) == (left == 3)
+    assert ("another run's" in programs._programs) == (left == 4)
 
 
 def test_the_longest_unused_programs_are_forgotten(monkeypatch):
-    monkeypatch.setattr(programs, "KEPT", 3)
+    monkeypatch.setattr(programs, "KEPT", 4)
     programs._programs.clear()
     first = trained(runner=aw.Local(lanes=1))
-    kept = list(programs._programs)
+    kept = set(programs._programs)
     trained(runner=aw.Local(lanes=2))
-    assert programs.count() == 3
-    assert kept[0] not in programs._programs
+    assert programs.count() == 4
+    assert len(kept & set(programs._programs)) == 1
     np.testing.assert_array_equal(trained(runner=aw.Local(lanes=1)), first)
-    assert list(programs._programs)[1:] == kept  # the newest
+    assert set(list(programs._programs)[1:]) == kept  # the newest
 
 
 def test_a_run_is_the_same_after_programs_were_forgotten():
@@ -135,7 +136,7 @@ def test_where_mappings_are_not_told_nothing_is_forgotten(tmp_path, monkeypatch)
     programs._programs.clear()
     programs._programs["another run's"] = None
     assert len(trained()) > 1
-    assert programs.count() == 3
+    assert programs.count() == 4
 
 
 @pytest.mark.skipif(not programs.MAPS.exists(), reason="Linux alone tells a process's mappings")

@@ -26,7 +26,7 @@ from anchorwalk.errors import (
     Status,
     TrainingFailed,
 )
-from anchorwalk.methods.member import start_keys
+from anchorwalk.methods.member import anchor_at, position_like
 from anchorwalk.objective import evaluate
 from anchorwalk.optimizers import train
 from anchorwalk.run import programs
@@ -36,6 +36,11 @@ from helpers import LinearGaussian, leaves_equal, small_apply, small_init, small
 
 KEY = jax.random.key(0)
 ONE = aw.Local(threads=1, lanes=1)
+
+
+def start_keys(key, chain):
+    """The keys of a chain's initialisation and of its first anchor."""
+    return jax.random.split(keys_of(key, chain, Stream.START).own)
 
 
 def run(problem, method, chains=1, members=1, **options):
@@ -65,13 +70,13 @@ def test_anchored_ensemble_is_algorithm_1():
     store = MemoryStore()
     ensemble = run(problem, aw.AE(training), 3, store=store)
     assert [(m.info.chain, m.info.index) for m in ensemble] == [(0, 0), (1, 0), (2, 0)]
-    positions = np.stack([np.asarray(tree.ravel(store.state(c).anchor)) for c in range(3)])
+    positions = np.stack([store.state(chain).position for chain in range(3)])
     assert np.abs(np.corrcoef(positions) - np.eye(3)).max() < 0.9  # three draws, not one
     for chain, member in enumerate(ensemble):
-        anchor = problem.prior.anchor(store.state(chain).anchor)
-        start = problem.init(jax.random.fold_in(start_keys(keys_of(KEY, chain, Stream.START).own).init, 0))
-        params, losses = jax.jit(train)(keys_of(KEY, chain, 0).own, problem, training, anchor, start)
-        np.testing.assert_allclose(member.trace, losses, rtol=1e-5)
+        anchor, _ = anchor_at(problem, store.state(chain).position)
+        start = problem.init(jax.random.fold_in(start_keys(KEY, chain)[0], 0))
+        params, losses, _ = jax.jit(train)(keys_of(KEY, chain, 0).own, problem, training, anchor, start)
+        np.testing.assert_allclose(member.trace, losses[: training.epochs], rtol=1e-5)
         for a, b in zip(jax.tree.leaves(member.params), jax.tree.leaves(params), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
@@ -82,21 +87,53 @@ def test_sequential_anchored_ensemble_is_algorithm_2():
     method, store = plan.method, MemoryStore()
     posterior = aw.sample(KEY, problem, plan, runner=ONE, store=store, callbacks=[])
     for chain in range(2):
-        start = start_keys(keys_of(KEY, chain, Stream.START).own)
-        walk = method.walk.init(start.walk, problem.params_like)
-        params = problem.init(jax.random.fold_in(start.init, 0))
+        init_key, walk_key = start_keys(KEY, chain)
+        walk = method.walk.init(walk_key, position_like(problem, perturb_targets=False))
+        params = problem.init(jax.random.fold_in(init_key, 0))
         for index in range(3):
-            order_key, walk_key, _ = jax.random.split(keys_of(KEY, chain, index).own, 3)
+            order_key, walk_key = jax.random.split(keys_of(KEY, chain, index).own)
             if index:
                 walk, _ = method.walk.step(walk_key, walk)
             training = method.then if index else method.first
-            anchor = problem.prior.anchor(walk.position)
-            params, losses = jax.jit(train)(order_key, problem, training, anchor, params)
-            np.testing.assert_allclose(posterior[chain, index].trace, losses, rtol=1e-4)
+            anchor = problem.prior.anchor(tree.unravel(walk.position, problem.params_like))
+            params, losses, _ = jax.jit(train)(order_key, problem, training, anchor, params)
+            np.testing.assert_allclose(posterior[chain, index].trace, losses[: training.epochs], rtol=1e-4)
             for a, b in zip(jax.tree.leaves(posterior[chain, index].params), jax.tree.leaves(params), strict=True):
                 np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
         for a, b in zip(jax.tree.leaves(store.state(chain).walk), jax.tree.leaves(walk), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("optimizer", [aw.Adam(0.02, end_rate=1e-3), aw.SOAP(0.02, end_rate=1e-3, largest=2)], ids=repr)
+def test_a_kept_optimizer_goes_on_where_it_was_with_its_schedule_begun_anew(optimizer):
+    problem = small_problem()
+    first, then = (aw.Training(optimizer, epochs=epochs, batch_size=7) for epochs in (4, 2))
+    method, store = aw.SAE(first, then, aw.GuidedWalk(0.3), keep_optimizer=True), MemoryStore()
+    posterior = aw.sample(KEY, problem, aw.Plan(method, members=3), runner=ONE, store=store, callbacks=[])
+    init_key, walk_key = start_keys(KEY, 0)
+    walk = method.walk.init(walk_key, position_like(problem, perturb_targets=False))
+    params, state = problem.init(jax.random.fold_in(init_key, 0)), None
+    for index, training in enumerate((first, then, then)):
+        order_key, walk_key = jax.random.split(keys_of(KEY, 0, index).own)
+        if index:
+            walk, _ = method.walk.step(walk_key, walk)
+        anchor, _ = anchor_at(problem, walk.position)
+        params, losses, state = jax.jit(train)(order_key, problem, training, anchor, params, None, state)
+        np.testing.assert_allclose(posterior[0, index].trace, losses[: training.epochs], rtol=1e-3)
+        for a, b in zip(jax.tree.leaves(posterior[0, index].params), jax.tree.leaves(params), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-2, atol=1e-3)
+    counts = [leaf for leaf in jax.tree.leaves(store.state(0).optimizer) if leaf.dtype == np.int32]
+    steps = 3 * np.array([4 + 2 + 2, 2])  # of the whole chain, and of the last training
+    assert {int(count) for count in counts} <= set(steps.tolist())
+    fresh = aw.sample(KEY, problem, aw.Plan(replace(method, keep_optimizer=False), members=3), runner=ONE, callbacks=[])
+    assert leaves_equal(fresh[0, 0].params, posterior[0, 0].params)
+    assert not leaves_equal(fresh[0, 1].params, posterior[0, 1].params)
+
+
+def test_only_optimisers_of_one_kind_are_kept():
+    first, then = aw.Training(aw.Adam(0.01), 2, 7), aw.Training(aw.SGD(0.01), 2, 7)
+    with pytest.raises(InvalidInput, match=r"SAE\(keep_optimizer=\): got then=SGD.*after first=Adam"):
+        run(small_problem(), aw.SAE(first, then, keep_optimizer=True), members=2)
 
 
 def test_all_keys_of_a_run_differ():
@@ -116,7 +153,7 @@ def test_member_info_holds_the_full_loss_and_gradient_before_and_after():
     problem, plan, store = small_problem(), small_plan(chains=2, members=2), MemoryStore()
     posterior = aw.sample(KEY, problem, plan, store=store, runner=ONE, callbacks=[])
     for chain in range(2):
-        anchor = problem.prior.anchor(store.state(chain).walk.position)
+        anchor, _ = anchor_at(problem, store.state(chain).walk.position)
         first, second = posterior[chain, 0], posterior[chain, 1]
         value = second.info.value
         for params, loss, norm in (
@@ -185,12 +222,12 @@ def test_two_programs_a_run_and_none_for_the_next(runner):
 
     programs._programs.clear()  # of so many tests' programs in one process `sample` might forget some here
     sampled(0, 0.5, 0.3, 0.01, 0.1, members=3)
-    assert programs.count() == 2
+    assert programs.count() == 3
     with Compilations() as compilations:
         posterior = sampled(1, 0.7, 0.2, 0.02, 0.2, members=6)
         assert compilations.count == 0
     assert len(posterior) == 18
-    assert programs.count() == 2
+    assert programs.count() == 3
     with Compilations() as compilations:  # the counter does count
         jax.jit(lambda x: x + 1.2345)(1.0)
         assert compilations.count > 0
@@ -227,7 +264,7 @@ def test_a_diverged_member_keeps_its_slot_and_the_chain_goes_on(runner, evaluate
     assert np.isfinite(prediction.mean).all()
     assert "2 diverged" in repr(posterior)
     if evaluate_members:  # the next member starts from the last good optimum, under its own anchor
-        anchor = problem.prior.anchor(store.state(1).walk.position)
+        anchor, _ = anchor_at(problem, store.state(1).walk.position)
         expected = evaluate(problem, anchor, posterior[1, 1].params, None, problem.n)
         assert posterior[1, 3].info.value("loss_start") == pytest.approx(float(expected.loss), rel=1e-4)
 
@@ -275,10 +312,10 @@ def test_a_failed_first_member_is_initialised_anew_with_the_same_anchor():
     problem = aw.Problem(sometimes_nan_init, linear, base.likelihood, base.prior, data=(model.x, model.y))
     method = aw.SAE(model.training(), walk=aw.GuidedWalk(0.1))
     posterior = aw.sample(key, problem, aw.Plan(method, chains=6), runner=runner, store=store, callbacks=[])
-    starts = [start_keys(keys_of(key, chain, Stream.START).own) for chain in range(6)]
     needed = []
-    for start in starts:
-        tries = [sometimes_nan_init(jax.random.fold_in(start.init, attempt))["w"] for attempt in range(4)]
+    for chain in range(6):
+        init_key, _ = start_keys(key, chain)
+        tries = [sometimes_nan_init(jax.random.fold_in(init_key, attempt))["w"] for attempt in range(4)]
         needed.append([bool(jnp.isfinite(found).all()) for found in tries].index(True))
     assert max(needed) == 3
     expected = [[chain for chain in range(6) if needed[chain] >= attempt] for attempt in range(4)]
@@ -286,9 +323,9 @@ def test_a_failed_first_member_is_initialised_anew_with_the_same_anchor():
     assert [store.progress()[chain].attempt for chain in range(6)] == needed
     assert posterior.diverged == 0
     assert posterior.failed == ()
-    for chain, start in enumerate(starts):  # the anchor is that of the first attempt, and the optimum is the anchor's
-        position = store.state(chain).walk.position["w"]
-        np.testing.assert_allclose(position, method.walk.init(start.walk, base.params_like).position["w"], rtol=1e-6)
+    for chain in range(6):  # the anchor is that of the first attempt, and the optimum is the anchor's
+        position, like = store.state(chain).walk.position, position_like(base, perturb_targets=False)
+        np.testing.assert_allclose(position, method.walk.init(start_keys(key, chain)[1], like).position, rtol=1e-6)
         found = posterior[chain, 0].params["w"]
         np.testing.assert_allclose(found, model.optimum(model.scale * position), atol=2e-5)
 
@@ -312,7 +349,7 @@ class LostInTheThird(aw.Independent):
     """A walk whose first position is not finite for one of the chains of a run with the key `KEY`."""
 
     def init(self, key, like):
-        lost = jax.random.key_data(start_keys(keys_of(KEY, 2, Stream.START).own).walk)
+        lost = jax.random.key_data(start_keys(KEY, 2)[1])
         state = super().init(key, like)
         broken = jax.tree.map(lambda leaf: leaf * jnp.nan, state.position)
         return state._replace(position=tree.where(jnp.all(jax.random.key_data(key) == lost), broken, state.position))
@@ -375,6 +412,20 @@ def test_the_progress_bar(capsys):
     assert "9/9 members, loss" in text
     aw.sample(KEY, small_problem(), small_plan(), runner=ONE)  # no terminal here: silent
     assert capsys.readouterr().err == ""
+
+
+def test_the_progress_bar_says_when_something_is_compiled(capsys):
+    bar, reports = aw.Progress("walking", disable=False), []
+    programs.forget()
+    aw.sample(KEY, small_problem(), small_plan(), runner=ONE, callbacks=[bar, reports.append])
+    shown = capsys.readouterr().err
+    assert "walking, compiling: " in shown
+    assert shown.rsplit("\r", 1)[1].startswith("walking: 100%")
+    assert 0 < reports[0].compiling < reports[0].seconds
+    assert f"of which {reports[0].compiling:.1f} s of compiling" in repr(reports[0])
+    aw.sample(KEY, small_problem(), small_plan(), runner=ONE, callbacks=[bar, reports.append])
+    assert "compiling" not in capsys.readouterr().err
+    assert reports[-1].compiling == 0
 
 
 def test_the_bar_is_closed_however_a_run_ends(capsys):
@@ -603,8 +654,8 @@ def test_float64_in_threads(tmp_path, store):
     assert len(resumed) == 12
     for chain in range(4):  # to a precision that float32 does not have
         found, state = resumed[chain, 2].params["w"], kept.state(chain)
-        assert found.dtype == state.walk.position["w"].dtype == np.float64
-        optimum = model.optimum(model.mean + model.scale * state.walk.position["w"])
+        assert found.dtype == state.walk.position.dtype == np.float64
+        optimum = model.optimum(model.mean + model.scale * state.walk.position)
         np.testing.assert_allclose(found, optimum, rtol=1e-10, atol=1e-10)
 
 
@@ -701,8 +752,9 @@ def test_perturbed_heteroscedastic_targets_run():
     posterior = run(problem, aw.AE(training, perturb_targets=True), 2, store=store)
     state = store.state(1)
     found = posterior[1, 0]
-    expected = evaluate(problem, problem.prior.anchor(state.anchor), found.params, state.noise, 20)
-    assert state.noise.shape == (20,)
+    anchor, noise = anchor_at(problem, state.position)
+    expected = evaluate(problem, anchor, found.params, noise, 20)
+    assert noise.shape == (20,)
     assert found.info.value("loss_end") == pytest.approx(float(expected.loss), rel=1e-4)
     assert "acceptance" not in found.info.values  # there is no walk
 
@@ -741,7 +793,7 @@ def test_half_precision_parameters_train():
     np.testing.assert_allclose(posterior[0, 0].params.astype(float), [1.0, -1.0, 0.5], atol=0.05)
     assert store.state(0).walk.position.dtype == np.float32  # the walk keeps its precision
     run(problem, aw.AE(training), store=(store := MemoryStore()))
-    assert store.state(0).anchor.dtype == np.float32
+    assert store.state(0).position.dtype == np.float32
 
 
 def test_an_optimiser_that_looks_at_the_loss():

@@ -96,10 +96,10 @@ def test_every_member_is_the_optimum_of_its_own_anchor(members, walk, perturb):
     # The store shows each chain's anchor and perturbation as they stand at its last member.
     model = LinearGaussian(mean=1.5)
     draws, states = draw(model.mean, members, walk, perturb)
-    anchors = model.mean + model.scale * (states.anchor if walk is None else states.walk.position)["w"]
-    noises = np.zeros((CHAINS, model.rows))
-    if perturb:
-        noises = states.noise if walk is None else states.noise.position
+    positions = states.position if walk is None else states.walk.position
+    anchors, noises = model.mean + model.scale * positions[:, :3], positions[:, 3:]
+    assert noises.shape == (CHAINS, model.rows if perturb else 0)
+    noises = noises if perturb else np.zeros((CHAINS, model.rows))
     optima = [model.optimum(anchor, noise) for anchor, noise in zip(anchors, noises, strict=True)]
     np.testing.assert_allclose(draws[:, -1], optima, atol=2e-5)
     assert np.ptp(anchors[:, 0]) > 1
@@ -116,10 +116,10 @@ def test_perturbed_targets_respect_weights():
     posterior = aw.sample(jax.random.key(0), problem, plan, store=store, callbacks=[])
     precision = model.x.T @ (weights[:, None] * model.x) / model.noise**2 + model.prior_precision
     for chain in range(3):
-        state = store.state(chain)
-        moved = model.y + np.where(weights > 0, model.noise / np.sqrt(np.maximum(weights, 1e-9)), 0) * state.noise
+        anchor, noise = np.split(store.state(chain).position, [3])
+        moved = model.y + np.where(weights > 0, model.noise / np.sqrt(np.maximum(weights, 1e-9)), 0) * noise
         pull = model.x.T @ (weights * moved) / model.noise**2
-        pull = pull + model.prior_precision @ (model.scale * state.anchor["w"])
+        pull = pull + model.prior_precision @ (model.scale * anchor)
         np.testing.assert_allclose(posterior[chain, 0].params["w"], np.linalg.solve(precision, pull), atol=1e-4)
     # With such moves the pull has covariance X'WX / sigma^2 + inv(S) = P, so that the optimum's is inv(P).
     width = np.where(weights > 0, model.noise / np.sqrt(np.maximum(weights, 1e-9)), 0)

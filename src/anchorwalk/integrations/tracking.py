@@ -3,7 +3,8 @@
 Both tell the same numbers. For each chain, at the step of the member's place in it: `training_loss` (mean minibatch
 loss of the last epoch), `seconds`, `diverged` (0 or 1), and what the method says of its members, such as `loss_end`
 (full-data loss after training), `gradient_norm_end` and `acceptance`. For the run, at the step of the members done:
-`members_done`, `epochs_done` and `seconds`. What is not finite or was not evaluated is left out.
+`members_done`, `epochs_done`, `seconds`, and `seconds_compiling`, which is a part of it. What is not finite or was not
+evaluated is left out.
 """
 
 import json
@@ -40,6 +41,7 @@ def scalars(round_info: RoundInfo) -> Iterator[Scalar]:
     yield Scalar("run/members_done", float(round_info.members_done), round_info.members_done)
     yield Scalar("run/epochs_done", float(round_info.passes_done), round_info.members_done)
     yield Scalar("run/seconds", round_info.seconds, round_info.members_done)
+    yield Scalar("run/seconds_compiling", round_info.compiling, round_info.members_done)
 
 
 def _of_member(member: Member) -> dict[str, float]:

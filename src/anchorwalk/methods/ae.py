@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import jax
+
 from anchorwalk import tree
 from anchorwalk.methods import member
 from anchorwalk.methods.base import Call, Draws, Keys
@@ -17,13 +19,11 @@ class AEState(NamedTuple):
     """What one training needs.
 
     Attributes:
-        anchor: θ_anc, in prior standard deviations from the prior's mean.
-        noise: The targets' perturbation, or None where there is none.
+        position: The anchor, in prior standard deviations from the prior's mean, and the targets' perturbation.
         params: Where training starts, and after it the optimum.
     """
 
-    anchor: Params
-    noise: Array | None
+    position: Array
     params: Params
 
 
@@ -64,18 +64,17 @@ class AE(Settings):
     def calls(self, problem: Problem | None, members: int) -> Iterator[Call]:
         """One training."""
         member.one_member("AE", members)
-        yield Call("train", passes=self.training.epochs)
+        yield Call("train", passes=self.training.epochs, trace=self.training.epochs)
 
     def start(self, keys: Keys, problem: Problem, attempt: Array) -> AEState:
         """Algorithm 1, lines 2 and 3: an anchor from the prior, and an initialisation."""
-        start = member.start_keys(keys.own)
-        anchor = tree.normal_like(start.walk, problem.params_like)
-        noise = tree.normal_like(start.noise, member.noise_like(problem)) if self.perturb_targets else None
-        return AEState(anchor, noise, member.initialise(start.init, problem, attempt))
+        init_key, anchor_key = jax.random.split(keys.own)
+        position = tree.normal_like(anchor_key, member.position_like(problem, self.perturb_targets))
+        return AEState(position, member.initialise(init_key, problem, attempt))
 
     def step(self, keys: Keys, problem: Problem, state: AEState, call: Call, number: Array) -> tuple[AEState, Draws]:
         """Algorithm 1, line 4: train towards the anchor."""
         order_key = keys.shared if self.shared_order else keys.own
-        anchor = problem.prior.anchor(state.anchor)
-        params, draws = member.train_member(order_key, problem, self.training, anchor, state.params, state.noise)
+        anchor, noise = member.anchor_at(problem, state.position)
+        params, _, draws = member.train_member(order_key, problem, self.training, anchor, state.params, noise)
         return state._replace(params=params), draws

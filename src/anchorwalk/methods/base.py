@@ -36,11 +36,13 @@ class Call(NamedTuple):
         kind: A name, such as "first" or "warm-up".
         draws: Draws that the call returns; 0 for a warm-up or for a part of a long training.
         passes: Its cost in passes over the training rows, forward and backward.
+        trace: Entries of its trace that count; those after them fill up. None for all.
     """
 
     kind: str
     draws: int = 1
     passes: float = 0.0
+    trace: int | None = None
 
 
 class Draws(NamedTuple):

@@ -53,7 +53,7 @@ class DeepEnsemble(Settings):
     def calls(self, problem: Problem | None, members: int) -> Iterator[Call]:
         """One training."""
         member.one_member("DeepEnsemble", members)
-        yield Call("train", passes=self.training.epochs)
+        yield Call("train", passes=self.training.epochs, trace=self.training.epochs)
 
     def start(self, keys: Keys, problem: Problem, attempt: Array) -> Params:
         """An initialisation."""
@@ -62,7 +62,8 @@ class DeepEnsemble(Settings):
     def step(self, keys: Keys, problem: Problem, state: Params, call: Call, number: Array) -> tuple[Params, Draws]:
         """Train towards the prior's mean."""
         order_key = keys.shared if self.shared_order else keys.own
-        return member.train_member(order_key, problem, self.training, mean_anchor(problem), state)
+        params, _, draws = member.train_member(order_key, problem, self.training, mean_anchor(problem), state)
+        return params, draws
 
 
 def mean_anchor(problem: Problem) -> Params:

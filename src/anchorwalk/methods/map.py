@@ -46,7 +46,7 @@ class MAP(Settings):
     def calls(self, problem: Problem | None, members: int) -> Iterator[Call]:
         """One training."""
         member.one_member("MAP", members)
-        yield Call("train", passes=self.training.epochs)
+        yield Call("train", passes=self.training.epochs, trace=self.training.epochs)
 
     def start(self, keys: Keys, problem: Problem, attempt: Array) -> Params:
         """An initialisation."""
@@ -54,4 +54,5 @@ class MAP(Settings):
 
     def step(self, keys: Keys, problem: Problem, state: Params, call: Call, number: Array) -> tuple[Params, Draws]:
         """Train towards the prior's mean."""
-        return member.train_member(keys.own, problem, self.training, mean_anchor(problem), state)
+        params, _, draws = member.train_member(keys.own, problem, self.training, mean_anchor(problem), state)
+        return params, draws

@@ -1,6 +1,6 @@
 """What the methods that train a network for each draw share: one anchored training, as one draw."""
 
-from typing import NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,19 +12,6 @@ from anchorwalk.objective import Evaluation, anchored_loss, evaluate, in_order
 from anchorwalk.optimizers import Training, train
 from anchorwalk.problem import Problem
 from anchorwalk.types import Array, Key, Params
-
-
-class Start(NamedTuple):
-    """The keys of a chain's start, each used once."""
-
-    init: Key
-    walk: Key
-    noise: Key
-
-
-def start_keys(key: Key) -> Start:
-    """A start's key, split."""
-    return Start(*jax.random.split(key, 3))
 
 
 def initialise(key: Key, problem: Problem, attempt: Array) -> Params:
@@ -39,8 +26,9 @@ def train_member(
     anchor: Params,
     start: Params,
     noise: Array | None = None,
+    state: Any = None,
     **info: Array,
-) -> tuple[Params, Draws]:
+) -> tuple[Params, Any, Draws]:
     """TRAIN(θ_anc, θ_init) of Algorithms 1 and 2, and what is known of its result.
 
     Args:
@@ -50,18 +38,21 @@ def train_member(
         anchor: θ_anc.
         start: θ_init.
         noise: Perturbation of all targets in units of the likelihood's noise, or None.
+        state: The optimiser's state, where one is kept from member to member.
         info: Further numbers of the draw.
 
     Returns:
-        The parameters to go on from, which are those found or, where these are not finite, the start; and the draw.
+        The parameters and the optimiser's state to go on from, which are those at the end or, where these are not
+        finite, those at the start; and the draw.
     """
-    params, losses = train(order_key, problem, training, anchor, start, noise)
+    params, losses, after_state = train(order_key, problem, training, anchor, start, noise, state)
     before, after = _evaluate_both(problem, training, anchor, start, params, noise)
     final_loss = after.loss
     if not training.evaluate:  # one batch is enough to see whether the loss is finite
-        first_batch = tree.lane(in_order(problem.n, training.batch_size), 0)
+        first_batch = in_order(problem.data, training.batch_size)[0]
         final_loss = anchored_loss(problem, anchor, params, first_batch, noise)
     good = tree.all_finite(params) & jnp.isfinite(final_loss)
+    kept = None if state is None else tree.where(good, after_state, state)
     found = {
         "loss_start": before.loss,
         "loss_end": after.loss,
@@ -70,7 +61,7 @@ def train_member(
         **info,
     }
     draw = Draws(params, losses, good, found)
-    return tree.where(good, params, start), jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], draw)
+    return tree.where(good, params, start), kept, jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], draw)
 
 
 def _evaluate_both(
@@ -85,9 +76,23 @@ def _evaluate_both(
     return tree.lane(found, 0), tree.lane(found, 1)
 
 
-def noise_like(problem: Problem) -> Params:
-    """Shape and dtype of a perturbation of all targets."""
-    return jax.eval_shape(lambda: jnp.zeros(problem.data.y.shape, problem.data.weights.dtype))
+def position_like(problem: Problem, perturb_targets: bool) -> jax.ShapeDtypeStruct:
+    """Shape and dtype of a walk's position: a number for each parameter and, where they are moved, for each target.
+
+    They are one vector: one walk and one draw of random numbers serve all of them.
+    """
+    size = problem.size + (problem.data.y.size if perturb_targets else 0)
+    dtype = tree.precise(jnp.result_type(*jax.tree.leaves(problem.params_like)))
+    return jax.ShapeDtypeStruct((size,), dtype)  # type: ignore[no-untyped-call]
+
+
+def anchor_at(problem: Problem, position: Array) -> tuple[Params, Array | None]:
+    """The anchor θ_anc at a walk's position, and the perturbation of all targets, or None where there is none."""
+    parameters, targets = jnp.split(position, [problem.size])
+    anchor = problem.prior.anchor(tree.unravel(parameters, problem.params_like, tree.precise))
+    if not targets.size:
+        return anchor, None
+    return anchor, targets.reshape(problem.data.y.shape).astype(problem.data.weights.dtype)
 
 
 def check_training(
@@ -118,7 +123,7 @@ def prepare(key: Key, problem: Problem, trainings: dict[str, Training | None]) -
         problem = problem.hold_back(key)
         held_back = ', a tenth of which is held back for keep="best"'
     for name, training in used.items():
-        if training.batch_size > problem.n:
+        if training.batch_size > problem.data.room:
             given = f"batch_size={training.batch_size} for {problem.n} rows of data{held_back}"
             checks.reject(name, given, "a batch no larger than the data", f"Set batch_size={problem.n} or less.")
     return problem

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,22 +16,25 @@ from anchorwalk.serial import Settings
 from anchorwalk.types import Array, Key, Params
 from anchorwalk.walks import DEFAULT_WALK, Walk, WalkState, validate_walk
 
+TRAIN, FIRST, THEN = "train", "first", "then"
+"""Kinds of calls: any training; the first and the later ones, where they differ in more than numbers."""
+
 
 class SAEState(NamedTuple):
     """All that a chain needs to go on.
 
     Attributes:
-        walk: The anchor's walk.
-        noise: The walk of the targets' perturbation, or None where there is none.
+        walk: The walk of the anchor and of the targets' perturbation, as one vector.
         params: The last good optimum, from which the next training starts.
+        optimizer: The optimiser's state, where it is kept; else None.
     """
 
     walk: WalkState
-    noise: WalkState | None
     params: Params
+    optimizer: Any = None
 
 
-@tree.node(static=("perturb_targets", "shared_order"))
+@tree.node(static=("perturb_targets", "shared_order", "keep_optimizer"))
 @dataclass(frozen=True)
 class SAE(Settings):
     """Chains of networks: a long first training, then a short one after each step of the anchor's walk.
@@ -45,6 +48,8 @@ class SAE(Settings):
             posterior samples.
         shared_order: Whether all chains visit the rows in one common order. It is faster (one gather serves all
             chains), and the chains' minibatch noise is then no longer independent.
+        keep_optimizer: Whether a chain's trainings hand the optimiser's state on, so that a short one need not learn
+            the gradient's scale anew. Its schedule begins anew. Both trainings then have optimisers of one kind.
 
     Raises:
         InvalidInput: Something that is no training or no walk, or trainings that use different rows.
@@ -63,6 +68,7 @@ class SAE(Settings):
     walk: Walk = DEFAULT_WALK
     perturb_targets: bool = False
     shared_order: bool = False
+    keep_optimizer: bool = False
 
     title = "Sequential anchored ensemble"
 
@@ -89,40 +95,59 @@ class SAE(Settings):
     def prepare(self, key: Key, problem: Problem) -> Problem:
         """Hold validation rows back, where the best epoch is kept."""
         member.check_perturbs("SAE", self.perturb_targets, problem)
+        if self.keep_optimizer and self.then is not None:
+            kinds = [jax.eval_shape(one.build(problem.n).init, problem.params_like) for one in (self.first, self.then)]
+            if kinds[0] != kinds[1]:
+                given = f"then={self.then.optimizer!r} after first={self.first.optimizer!r}"
+                remedy = "Use the same for both trainings."
+                checks.reject("SAE(keep_optimizer=)", given, "optimisers of one kind", remedy)
         return member.prepare(key, problem, {"SAE(first=)": self.first, "SAE(then=)": self.then})
 
     def calls(self, problem: Problem | None, members: int) -> Iterator[Call]:
-        """A first training, then later ones."""
+        """A first training, then later ones; where they differ in numbers alone, one compiled program serves both."""
         if members > 1 and self.then is None:
             remedy = "Pass then=Training(...), the short training, or members=1."
             checks.reject("SAE(then=)", f"None for {members} members a chain", "a Training", remedy)
-        yield Call("first", passes=self.first.epochs)
+        alike = self.then is None or _structure(self.first) == _structure(self.then)
+        first, later = (TRAIN, TRAIN) if alike else (FIRST, THEN)
+        yield Call(first, passes=self.first.epochs, trace=self.first.epochs)
         for _ in range(members - 1):
-            yield Call("then", passes=self.then.epochs)  # type: ignore[union-attr]
+            yield Call(later, passes=self.then.epochs, trace=self.then.epochs)  # type: ignore[union-attr]
+
+    def _training(self, call: Call, number: Array) -> Training:
+        """The training of a call, whose numbers are chosen inside the program where it serves both kinds."""
+        if self.then is None or call.kind == FIRST:
+            return self.first
+        return self.then if call.kind == THEN else tree.where(number == 0, self.first, self.then)
 
     def start(self, keys: Keys, problem: Problem, attempt: Array) -> SAEState:
         """Algorithm 2, lines 1 to 3."""
-        start = member.start_keys(keys.own)
-        walk = self.walk.init(start.walk, problem.params_like)  # Alg. 2, lines 1 and 3
-        noise = self.walk.init(start.noise, member.noise_like(problem)) if self.perturb_targets else None
-        return SAEState(walk, noise, member.initialise(start.init, problem, attempt))  # Alg. 2, line 2
+        init_key, walk_key = jax.random.split(keys.own)
+        walk = self.walk.init(walk_key, member.position_like(problem, self.perturb_targets))  # Alg. 2, lines 1 and 3
+        params = member.initialise(init_key, problem, attempt)  # Alg. 2, line 2
+        return SAEState(walk, params, self.first.build(problem.n).init(params) if self.keep_optimizer else None)
 
     def step(self, keys: Keys, problem: Problem, state: SAEState, call: Call, number: Array) -> tuple[SAEState, Draws]:
         """Algorithm 2, line 4 for the first member and lines 6 to 8 for every later one."""
-        order_key, walk_key, noise_key = jax.random.split(keys.own, 3)
-        walk, noise, acceptance = state.walk, state.noise, jnp.ones(())
-        if call.kind == "then":
-            walk, info = self.walk.step(walk_key, walk)  # Alg. 2, line 6
-            acceptance = info.acceptance
-            if noise is not None:
-                noise, _ = self.walk.step(noise_key, noise)
-        params, draws = member.train_member(  # Alg. 2, lines 4 and 8
+        order_key, walk_key = jax.random.split(keys.own)
+        walk, acceptance = state.walk, jnp.ones(())
+        if self.then is not None and call.kind != FIRST:
+            moved, info = self.walk.step(walk_key, walk)  # Alg. 2, line 6
+            later = number > 0
+            walk, acceptance = tree.where(later, (moved, info.acceptance), (walk, acceptance))
+        anchor, noise = member.anchor_at(problem, walk.position)
+        params, optimizer, draws = member.train_member(  # Alg. 2, lines 4 and 8
             keys.shared if self.shared_order else order_key,
             problem,
-            self.first if call.kind == "first" else self.then,  # type: ignore[arg-type]
-            problem.prior.anchor(walk.position),
+            self._training(call, number),
+            anchor,
             state.params,  # Alg. 2, line 7: from the previous optimum
-            None if noise is None else noise.position,
+            noise,
+            state.optimizer,
             acceptance=acceptance,
         )
-        return SAEState(walk, noise, params), draws
+        return SAEState(walk, params, optimizer), draws
+
+
+def _structure(training: Training) -> Any:
+    return jax.tree.structure(training)

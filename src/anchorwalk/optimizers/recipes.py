@@ -19,7 +19,8 @@ class Optimizer(Protocol):
     """A recipe for an optimiser: anything with `build(steps)` that is a pytree.
 
     Its numbers are leaves, so that another rate compiles nothing: `build` sees them traced and cannot branch on them.
-    One that offers `to_json`, a dictionary with "name" and "settings", is stored with its settings.
+    One that offers `to_json`, a dictionary with "name" and "settings", is stored with its settings. With
+    `any_steps = True` the number of steps is traced too, and trainings of other lengths compile nothing.
 
     Example:
         >>> import dataclasses, jax, optax, anchorwalk as aw
@@ -79,8 +80,10 @@ class Adam(Settings):
     b2: float = 0.999
     eps: float = 1e-8
 
+    any_steps = True
+
     def __post_init__(self) -> None:
-        _set_rates(self, "Adam", self.rate, self.end_rate)
+        set_rates(self, "Adam", self.rate, self.end_rate)
         object.__setattr__(self, "b1", checks.within("Adam(b1=)", self.b1, 0, 1, open_above=True))
         object.__setattr__(self, "b2", checks.within("Adam(b2=)", self.b2, 0, 1, open_above=True))
         object.__setattr__(self, "eps", checks.positive("Adam(eps=)", self.eps))
@@ -115,8 +118,10 @@ class SGD(Settings):
     momentum: float = 0.0
     nesterov: bool = False
 
+    any_steps = True
+
     def __post_init__(self) -> None:
-        _set_rates(self, "SGD", self.rate, self.end_rate)
+        set_rates(self, "SGD", self.rate, self.end_rate)
         object.__setattr__(self, "momentum", checks.within("SGD(momentum=)", self.momentum, 0, 1, open_above=True))
 
     def build(self, steps: int) -> optax.GradientTransformation:
@@ -153,8 +158,10 @@ class Lion(Settings):
     b1: float = 0.9
     b2: float = 0.99
 
+    any_steps = True
+
     def __post_init__(self) -> None:
-        _set_rates(self, "Lion", self.rate, self.end_rate)
+        set_rates(self, "Lion", self.rate, self.end_rate)
         object.__setattr__(self, "b1", checks.within("Lion(b1=)", self.b1, 0, 1, open_above=True))
         object.__setattr__(self, "b2", checks.within("Lion(b2=)", self.b2, 0, 1, open_above=True))
 
@@ -171,6 +178,8 @@ class OptaxOptimizer:
 
     transformation: optax.GradientTransformation
 
+    any_steps = True
+
     def __repr__(self) -> str:
         return "optax"
 
@@ -183,11 +192,12 @@ class OptaxOptimizer:
         return self.transformation
 
 
-RECIPES: dict[str, type[Settings]] = {cls.__name__: cls for cls in (Adam, SGD, Lion)}
-"""The recipes that can be made again from their JSON."""
+def set_rates(recipe: Any, name: str, rate: Any, end_rate: Any) -> None:
+    """Check the rates of a recipe, and set them as numbers.
 
-
-def _set_rates(recipe: Any, name: str, rate: Any, end_rate: Any) -> None:
+    Raises:
+        InvalidInput: A rate that is not above zero, or an end rate below it.
+    """
     object.__setattr__(recipe, "rate", checks.positive(f"{name}(rate=)", rate))
     if end_rate is not None:
         value = checks.number(f"{name}(end_rate=)", end_rate)

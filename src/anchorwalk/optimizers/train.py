@@ -8,59 +8,99 @@ import numpy as np
 import optax
 
 from anchorwalk import tree
-from anchorwalk.objective import Batch, anchored_loss, in_order, validation_loss
+from anchorwalk.objective import Batch, Batches, anchored_loss, validation_loss
+from anchorwalk.optimizers.soap import Renewing
 from anchorwalk.optimizers.training import Training
-from anchorwalk.problem import Problem
+from anchorwalk.problem import Data, Problem
 from anchorwalk.types import Array, Key, Params
 
 
-class _Best(NamedTuple):
+class _Carry(NamedTuple):
+    """What a training hands on from epoch to epoch; `best` and `least` are None where the last epoch is kept."""
+
     params: Params
-    loss: Array
+    state: Any
+    losses: Array
+    best: Params
+    least: Array | None
 
 
 PACKED = 4096
 """Rows up to which an order is one sort of single numbers."""
 
 
-def random_order(key: Key, n: int) -> Array:
-    """A random order of n rows.
+def random_order(key: Key, n: Any, room: int) -> Array:
+    """Row numbers up to `room`, of which the first `n`, which may be traced, stand in front in random order.
 
-    For few rows the row's number stands in the low bits of a random one, and one sort of single numbers does it, in a
-    fraction of the time of sorting pairs. Two rows whose 20 random bits or more are equal keep their order, which
-    happens to less than one pair in a million.
+    Each row has 32 random bits, and the rows are sorted by them. The order does not depend on the room. For few rows
+    the row's number stands in the low bits, and one sort of single numbers does it, in a fraction of the time of
+    sorting pairs. Two rows whose 20 random bits or more are equal keep their order, which happens to less than one
+    pair in a million.
     """
-    if n > PACKED:
-        return jax.random.permutation(key, n)
-    mask = np.uint32((1 << (n - 1).bit_length()) - 1)
-    packed = (jax.random.bits(key, (n,), jnp.uint32) & ~mask) | jnp.arange(n, dtype=jnp.uint32)
+    row = jnp.arange(room, dtype=jnp.uint32)
+    bits = jax.random.bits(key, (room,), jnp.uint32)
+    last = np.uint32(2**32 - 1)
+    if room > PACKED:
+        # A row that does not count has the greatest bits; one that counts may have them too, and its number is less.
+        _, order = jax.lax.sort((jnp.where(row < n, bits, last), row), num_keys=2)
+        return order.astype(jnp.int32)
+    mask = np.uint32(PACKED - 1)
+    packed = jnp.where(row < n, bits & ~mask, ~mask) | row
     return (jnp.sort(packed) & mask).astype(jnp.int32)
 
 
-def shuffled(key: Key, n: int, batch_size: int) -> Batch:
-    """One epoch: every row once, in random order, as a stack of batches.
+def shuffled(key: Key, data: Data, size: int) -> Batches:
+    """One epoch: every row once, in random order, in batches."""
+    return Batches(random_order(key, data.n, data.room), data.n, size)
 
-    The last batch is filled up with a real row that does not count.
+
+class Trained(NamedTuple):
+    """What a training leaves.
+
+    Attributes:
+        params: The parameters found.
+        losses: The mean minibatch loss of each epoch; where the epochs are traced, followed by NaN up to
+            `training.room`.
+        state: The optimiser's state at the end.
     """
-    batches = in_order(n, batch_size)
-    return batches._replace(indices=random_order(key, n)[batches.indices])
+
+    params: Params
+    losses: Array
+    state: Any
+
+
+def restarted(state: Any) -> Any:
+    """The state of an optax optimiser as it is, with its schedule at the beginning."""
+
+    def is_schedule(node: Any) -> bool:
+        return isinstance(node, optax.ScaleByScheduleState)
+
+    def restart(node: Any) -> Any:
+        return node._replace(count=jnp.zeros_like(node.count)) if is_schedule(node) else node
+
+    return jax.tree.map(restart, state, is_leaf=is_schedule)
 
 
 def train(
-    key: Key, problem: Problem, training: Training, anchor: Params, params: Params, noise: Array | None = None
-) -> tuple[Params, Array]:
+    key: Key,
+    problem: Problem,
+    training: Training,
+    anchor: Params,
+    params: Params,
+    noise: Array | None = None,
+    state: Any = None,
+) -> Trained:
     """Minimise the anchored loss from `params`.
 
     Args:
         key: Decides the order of the rows, nothing else.
         problem: What to fit.
-        training: Optimiser, epochs, batch size.
+        training: Optimiser, epochs, batch size. Its epochs may be traced, so that one compiled program serves
+            trainings of different lengths.
         anchor: θ_anc; an argument, so that one compiled program serves every member.
         params: θ_init.
         noise: Perturbation of all targets in units of the likelihood's noise, or None.
-
-    Returns:
-        The parameters found, and the mean minibatch loss of each epoch.
+        state: Of the optimiser, as an earlier training left it; its schedule begins anew. None for a fresh one.
 
     Example:
         >>> import anchorwalk as aw, jax, jax.numpy as jnp
@@ -68,38 +108,60 @@ def train(
         >>> problem = aw.Problem(lambda key: jnp.zeros(()), lambda w, x: x * w, aw.Normal(scale=1.0),
         ...                      aw.Prior(scale=1.0), data=(jnp.ones(3), jnp.full(3, 4.0)))
         >>> training = aw.Training(aw.SGD(0.1), epochs=100, batch_size=3)
-        >>> params, losses = train(jax.random.key(0), problem, training, jnp.zeros(()), jnp.zeros(()))
-        >>> round(float(params), 3), losses.shape  # the optimum is 3 * 4 / (3 + 1)
+        >>> found = train(jax.random.key(0), problem, training, jnp.zeros(()), jnp.zeros(()))
+        >>> round(float(found.params), 3), found.losses.shape  # the optimum is 3 * 4 / (3 + 1)
         (3.0, (100,))
     """
-    n = problem.n
-    optimizer = training.build(n)
+    dtype = problem.data.weights.dtype
+    optimizer = training.build(problem.n)
 
-    def step(carry: tuple[Params, Any], batch: Batch) -> tuple[tuple[Params, Any], Array]:
-        params, state = carry
-
+    def step(number: Array, batch: Batch, params: Params, state: Any) -> tuple[Params, Any, Array]:
         def batch_loss(params: Params) -> Array:
             return anchored_loss(problem, anchor, params, batch, noise)
 
         loss, gradient = jax.value_and_grad(batch_loss)(params)
         # Some optax optimisers, such as L-BFGS, want to see the loss too.
-        updates, state = optimizer.update(gradient, state, params, value=loss, grad=gradient, value_fn=batch_loss)
-        return (optax.apply_updates(params, updates), state), loss * jnp.sum(batch.present) / n
+        extra = {"value": loss, "grad": gradient, "value_fn": batch_loss}
+        extra |= {"step": number} if isinstance(optimizer, Renewing) else {}
+        updates, state = optimizer.update(gradient, state, params, **extra)
+        return optax.apply_updates(params, updates), state, loss * jnp.sum(batch.present) / problem.n
 
-    def epoch(carry: tuple[Params, Any, _Best | None], number: Array) -> tuple[Any, Array]:
-        params, state, best = carry
-        batches = shuffled(jax.random.fold_in(key, number), n, training.batch_size)
-        (params, state), losses = jax.lax.scan(step, (params, state), batches)
-        if best is not None:
-            loss = validation_loss(problem, anchor, params, training.batch_size)
-            best = tree.where(loss < best.loss, _Best(params, loss), best)
-        return (params, state, best), jnp.sum(losses)
+    def epoch(number: Array, carry: _Carry) -> _Carry:
+        batches = shuffled(jax.random.fold_in(key, number), problem.data, training.batch_size)
+
+        def body(i: Array, inner: tuple[Params, Any, Array]) -> tuple[Params, Any, Array]:
+            params, state, loss = step(number * batches.steps + i, batches[i], *inner[:2])
+            return params, state, inner[2] + loss
+
+        start = (carry.params, carry.state, jnp.zeros((), dtype))
+        if isinstance(optimizer, Renewing):
+            every, renew = optimizer.every, optimizer.renew
+
+            def stretch(i: Array, inner: tuple[Params, Any, Array]) -> Any:
+                params, state, loss = inner
+                first, last = i * every, jnp.minimum((i + 1) * every, batches.steps)
+                state = renew(state, number * batches.steps + first)
+                return jax.lax.fori_loop(first, last, body, (params, state, loss))
+
+            params, state, loss = jax.lax.fori_loop(0, -(-batches.steps // every), stretch, start)
+        else:
+            params, state, loss = jax.lax.fori_loop(0, batches.steps, body, start)
+        carry = carry._replace(params=params, state=state, losses=carry.losses.at[number].set(loss))
+        if carry.least is None:
+            return carry
+        held_back = validation_loss(problem, anchor, params, training.batch_size)
+        best, least = tree.where(held_back < carry.least, (params, held_back), (carry.best, carry.least))
+        return carry._replace(best=best, least=least)
 
     # Differs from the paper, where the best epoch is kept on validation rows: here only on request.
-    worst = jnp.asarray(jnp.inf, problem.data.weights.dtype)
-    best = _Best(params, worst) if training.keep == "best" else None
-    (params, _, best), losses = jax.lax.scan(epoch, (params, optimizer.init(params), best), jnp.arange(training.epochs))
-    if best is not None:  # where no epoch had a finite loss there is no best, and that must show
-        none = jax.tree.map(lambda leaf: jnp.full_like(leaf, jnp.nan), best.params)
-        params = tree.where(jnp.isfinite(best.loss), best.params, none)
-    return params, losses
+    best = (params, jnp.asarray(jnp.inf, dtype)) if training.keep == "best" else (None, None)
+    state = optimizer.init(params) if state is None else restarted(state)
+    start = _Carry(params, state, jnp.full(training.room, jnp.nan, dtype), *best)
+    end = jax.lax.fori_loop(0, training.epochs, epoch, start)
+    params = end.params
+    if end.least is not None:  # where no epoch had a finite loss there is no best, and that must show
+        none = jax.tree.map(lambda leaf: jnp.full_like(leaf, jnp.nan), end.best)
+        params = tree.where(jnp.isfinite(end.least), end.best, none)
+    epochs: Any = training.epochs
+    losses = end.losses if isinstance(epochs, jax.Array) else end.losses[:epochs]
+    return Trained(params, losses, end.state)

@@ -1,6 +1,6 @@
 """How a member is trained; the long first training and the short later ones differ in nothing else."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import optax
@@ -12,7 +12,11 @@ from anchorwalk.serial import Settings
 OPTIMIZER = "Training(optimizer=)"
 
 
-@tree.node(static=("epochs", "batch_size", "keep", "evaluate"))
+LEAST_ROOM = 1024
+"""Epochs up to which trainings share a program."""
+
+
+@tree.node(static=("batch_size", "keep", "evaluate", "room"))
 @dataclass(frozen=True)
 class Training(Settings):
     """One training: an optimiser and how long it runs.
@@ -41,6 +45,7 @@ class Training(Settings):
     batch_size: int
     keep: Literal["last", "best"] = "last"
     evaluate: bool = True
+    room: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.optimizer, optax.GradientTransformation):
@@ -51,9 +56,16 @@ class Training(Settings):
         object.__setattr__(self, "epochs", checks.count("Training(epochs=)", self.epochs))
         object.__setattr__(self, "batch_size", checks.count("Training(batch_size=)", self.batch_size))
         checks.choice("Training(keep=)", self.keep, ("last", "best"))
+        # Epochs are a number in the compiled program, which has room for a trace of so many of them.
+        room = max(LEAST_ROOM, 1 << (self.epochs - 1).bit_length()) if self._any_steps else self.epochs
+        object.__setattr__(self, "room", room)
+
+    @property
+    def _any_steps(self) -> bool:
+        return bool(getattr(self.optimizer, "any_steps", False))
 
     def steps(self, n: int) -> int:
-        """Optimiser steps on `n` rows: the last, smaller batch of an epoch counts."""
+        """Optimiser steps on `n` rows."""
         return self.epochs * -(-n // self.batch_size)
 
     def build(self, n: int) -> optax.GradientTransformationExtraArgs:
@@ -62,7 +74,8 @@ class Training(Settings):
         Raises:
             InvalidInput: The recipe builds something else.
         """
-        built: Any = self.optimizer.build(self.steps(n))
+        epochs = self.epochs if self._any_steps else self.room
+        built: Any = self.optimizer.build(epochs * -(-n // self.batch_size))
         if not isinstance(built, optax.GradientTransformation):
             expected = "an optax.GradientTransformation"
             checks.reject(f"{OPTIMIZER}.build(steps)", repr(built), expected, "Return one, such as optax.adam(rate).")

@@ -15,7 +15,7 @@ from anchorwalk.plan.plan import Plan
 from anchorwalk.problem import Problem
 from anchorwalk.run.keys import keys_of
 from anchorwalk.run.programs import wide_floats
-from anchorwalk.run.runners.layout import choose, cores, outputs_of
+from anchorwalk.run.runners.layout import choose, cores, effort_of
 from anchorwalk.walks import diagnostics
 
 COPIES = 4
@@ -104,7 +104,7 @@ def describe(problem: Problem, plan: Plan) -> Description:
     with jax.enable_x64(wide_floats(problem)):
         state = jax.eval_shape(lambda: method.start(keys, problem, jnp.uint32(0)))
         data = sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(problem))
-        at_work = min(plan.chains, choose(problem, plan.chains).lanes * cores())
+        at_work = min(plan.chains, choose(problem, plan.chains, 0.0).lanes * cores())
         memory = data + at_work * (tree.nbytes(state) + _working_set(method, problem))
     return Description(
         parameters=tree.size(like),
@@ -125,7 +125,7 @@ def _working_set(method: Method, problem: Problem) -> int:
     like = problem.params_like
     row = jax.eval_shape(lambda x: tree.lane(x, slice(1)), problem.data.x)
     width = jnp.result_type(*jax.tree.leaves((like, problem.data.weights))).itemsize
-    numbers = outputs_of(jax.make_jaxpr(problem.apply)(like, row).jaxpr)  # of a row's forward pass
+    numbers = effort_of(jax.make_jaxpr(problem.apply)(like, row).jaxpr).outputs  # of a row's forward pass
 
     def needs(rows: int, optimizer: Any) -> int:
         return COPIES * (tree.nbytes(like) + tree.nbytes(optimizer)) + numbers * rows * width

@@ -118,7 +118,7 @@ def _lowest(below: float, best: float, above: float) -> float:
 
 def _last_loss(key: Key, problem: Problem, method: Method) -> float:
     """The loss over the last epoch of a chain's first training, begun once: what diverged is not begun anew."""
-    layout, chain = Layout(1, wide=True), np.zeros(1, np.uint32)
+    layout, chain = Layout(1, wide=True, quick=True), np.zeros(1, np.uint32)
     (call,) = method.calls(problem, 1)
     with Local().open(method, problem, layout, 1) as session:
         draws = session.submit(Job(call, 0, key, chain, chain, None)).result().draws

@@ -23,6 +23,7 @@ class RoundInfo(NamedTuple):
         seconds: Wall time of this call of `sample` so far.
         last: Whether this was the last call of the plan, or the last one after Ctrl-C.
         failed: Chains that have failed so far: they had no good first draw in any attempt.
+        compiling: How much of `seconds` went into compiling programs.
     """
 
     plan: Plan
@@ -35,10 +36,12 @@ class RoundInfo(NamedTuple):
     seconds: float
     last: bool
     failed: int = 0
+    compiling: float = 0.0
 
     def __repr__(self) -> str:
         what = f"call {self.number} ({self.call.kind}) of chains {list(self.chains)}"
-        return f"RoundInfo({what}, {self.members_done}/{self.plan.total} members, {self.seconds:.1f} s)"
+        time = f"{self.seconds:.1f} s, of which {self.compiling:.1f} s of compiling"
+        return f"RoundInfo({what}, {self.members_done}/{self.plan.total} members, {time})"
 
 
 Callback = Callable[[RoundInfo], Any]
@@ -47,7 +50,10 @@ Callback = Callable[[RoundInfo], Any]
 
 @runtime_checkable
 class RunCallback(Protocol):
-    """A callback that also wants to know when a run starts and ends."""
+    """A callback that also wants to know when a run starts and ends.
+
+    It may offer `compiling(begins)` too, which is called with True before a program is compiled and with False after.
+    """
 
     def start(self, plan: Plan, passes_done: float) -> None:
         """Called before the first call."""
@@ -90,6 +96,10 @@ class Progress:
             desc=self._description,
             disable=self._disable,
         )
+
+    def compiling(self, begins: bool) -> None:
+        """Say that the bar stands still because something is compiled."""
+        self._bar.set_description_str(f"{self._description}, compiling" if begins else self._description)
 
     def __call__(self, round_info: RoundInfo) -> None:
         """Move the bar."""

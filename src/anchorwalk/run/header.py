@@ -21,7 +21,7 @@ from anchorwalk.types import Key
 def recorded_layout(store: Store) -> Layout | None:
     """The layout of the run that is in a store."""
     layout = store.about().get("layout")
-    return Layout(layout["lanes"], layout["wide"]) if isinstance(layout, dict) else None
+    return Layout(layout["lanes"], layout["wide"], layout.get("quick", False)) if isinstance(layout, dict) else None
 
 
 def header_of(key: Key, problem: Problem, plan: Plan, layout: Layout) -> dict[str, str]:
@@ -34,6 +34,7 @@ def header_of(key: Key, problem: Problem, plan: Plan, layout: Layout) -> dict[st
         **fingerprint.of_method(plan.method, problem),
         "lanes": str(layout.lanes),
         "cores": "several" if layout.wide else "one",
+        "compiled": "quickly" if layout.quick else "well",
         "convolution": fingerprint.of_convolution(problem),
     }
 
@@ -47,7 +48,7 @@ def about_of(
             "chains": plan.chains,
             "members": plan.members,
             "selected": list(selected),
-            "calls": [[*call, count] for call, count in _grouped(calls)],
+            "calls": [[call.kind, call.draws, call.passes, count] for call, count in _grouped(calls)],
         },
         "layout": layout._asdict(),
         "method": {**to_json("method", plan.method), "title": _title(plan.method)},

@@ -14,6 +14,7 @@ from anchorwalk import checks, tree
 from anchorwalk.errors import Status
 from anchorwalk.methods.base import Call, Draws, Member
 from anchorwalk.plan.plan import Plan
+from anchorwalk.run import programs
 from anchorwalk.run.callbacks import Callback, RoundInfo, RunCallback
 from anchorwalk.run.interrupt import Interrupt
 from anchorwalk.run.runners import Job, Layout, Result, Session
@@ -67,7 +68,7 @@ class Loop:
         self.draws = np.concatenate([[0], np.cumsum([call.draws for call in calls])])
         self.done: dict[tuple[int, int], int] = {}
         self.blocks = list(self._blocks(selected))
-        self.began = time.perf_counter()
+        self.began, self.compiled = time.perf_counter(), programs.seconds()
 
     def _blocks(self, selected: list[int]) -> Iterator[Block]:
         """Chains that are not finished, those equally far together."""
@@ -96,7 +97,14 @@ class Loop:
             for listener in whole_run:
                 listener.start(self.shown, self._passes_done())
                 started.append(listener)
-            return self._calls(listeners)
+
+            def compiling(begins: bool) -> None:
+                for listener in started:
+                    if hasattr(listener, "compiling"):
+                        listener.compiling(begins)
+
+            with programs.watched(compiling):
+                return self._calls(listeners)
         finally:
             for listener in started:
                 listener.end()
@@ -212,6 +220,7 @@ class Loop:
             members_done=int(sum(min(self.draws[calls], self.plan.members) for calls in self.done.values())),
             passes_done=self._passes_done(),
             seconds=time.perf_counter() - self.began,
+            compiling=programs.seconds() - self.compiled,
             failed=sum(len(store.failed()) for store in self.stores),
             last=last,
         )

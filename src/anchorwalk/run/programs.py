@@ -2,11 +2,14 @@
 
 import os
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -16,14 +19,42 @@ VARIABLE = "ANCHORWALK_CACHE"
 """A folder for compiled programs, or "off"."""
 MAPS, MOST_MAPS = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
 """Where Linux tells a process's mappings of memory, one a line, and how many it may have."""
+LEAST_SECONDS = 0.02
+"""Compilation that takes less is done again, which is as fast as reading a program."""
 KEPT = 64
 """Programs that are kept; more than these are forgotten, the longest unused first."""
-ONE_CORE: dict[str, str | bool] = {"xla_cpu_multi_thread_eigen": False}
+ONE_CORE: dict[str, Any] = {"xla_cpu_multi_thread_eigen": False}
 """How XLA is asked for programs that use one core each."""
+PLAIN: dict[str, Any] = {"xla_cpu_use_fusion_emitters": False}
+"""How XLA is asked for programs that it compiles in less time, and which run slower."""
+WELL, QUICKLY, ONCE = 3, 1, 0
+"""XLA's levels of optimisation: for runs of minutes; for runs that are shorter than compiling; for a single use."""
+
+
+class Options(NamedTuple):
+    """How a program is compiled.
+
+    Attributes:
+        several_cores: Whether it may use several cores.
+        level: WELL, QUICKLY or ONCE.
+    """
+
+    several_cores: bool
+    level: int
+
+    def of_xla(self) -> dict[str, Any] | None:
+        """As XLA takes them; None for its defaults."""
+        if jax.default_backend() != "cpu":
+            return None
+        less = {} if self.level == WELL else {**PLAIN, "xla_backend_optimization_level": self.level}
+        return {**({} if self.several_cores else ONE_CORE), **less} or None
+
 
 _programs: OrderedDict[Any, Any] = OrderedDict()
 _lock = threading.Lock()
 _compiled = 0
+_seconds = 0.0
+_watcher: ContextVar[Callable[[bool], None] | None] = ContextVar("watcher", default=None)
 
 
 def cache_programs(folder: str | os.PathLike[str] | None = None) -> Path | None:
@@ -54,32 +85,35 @@ def cache_programs(folder: str | os.PathLike[str] | None = None) -> Path | None:
     except OSError:  # nowhere to write: programs are compiled anew each time
         return None
     jax.config.update("jax_compilation_cache_dir", str(path))  # type: ignore[no-untyped-call]
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", LEAST_SECONDS)  # type: ignore[no-untyped-call]
     compilation_cache.reset_cache()  # JAX looks for a folder once, and may have looked
     return path
 
 
-def compiled(function: Callable[..., Any], form: Any, wide: bool, *arguments: Any) -> Any:
+def compiled(function: Callable[..., Any], form: Any, options: Options, *arguments: Any) -> Any:
     """The program of a function for arguments of these shapes, compiled once however many threads ask for it.
 
     Args:
         function: Takes `form`, which is static, and the arguments.
         form: What decides the form of the program beside the shapes.
-        wide: Whether the program may use several cores.
+        options: How it is compiled.
         arguments: Shapes and dtypes count, values do not.
     """
     leaves, structure = jax.tree.flatten(arguments)
     kinds = tuple((aval.shape, aval.dtype, aval.weak_type) for aval in map(jax.typeof, leaves))
-    settings = (wide, wide_floats(), matmul_precision(), jax.default_backend())
+    settings = (options, wide_floats(), matmul_precision(), jax.default_backend())
     key = (function, form, structure, kinds, settings)
-    global _compiled
+    global _compiled, _seconds
     with _lock:
         if key not in _programs:
             _make_room()
+            watcher, began = _watcher.get() or (lambda begins: None), time.perf_counter()
+            watcher(True)
             # JAX keeps a program as long as its function lives: one for each, so that what is forgotten is gone.
             lowered = jax.jit(partial(function, form)).lower(*arguments)
-            options = ONE_CORE if not wide and jax.default_backend() == "cpu" else None
-            _programs[key] = lowered.compile(compiler_options=options)
-            _compiled += 1
+            _programs[key] = lowered.compile(compiler_options=options.of_xla())
+            _compiled, _seconds = _compiled + 1, _seconds + time.perf_counter() - began
+            watcher(False)
             if len(_programs) > KEPT:
                 _programs.popitem(last=False)
         _programs.move_to_end(key)
@@ -102,9 +136,29 @@ def count() -> int:
     return len(_programs)
 
 
+def forget() -> None:
+    """Forget all programs; what runs under way use, they go on using."""
+    _programs.clear()
+
+
 def compilations() -> int:
     """Programs that this process has compiled so far."""
     return _compiled
+
+
+def seconds() -> float:
+    """Seconds that this process has spent on compiling runs' programs so far."""
+    return _seconds
+
+
+@contextmanager
+def watched(watcher: Callable[[bool], None]) -> Iterator[None]:
+    """Call a function with True when compiling begins in this thread, and with False when it ends."""
+    token = _watcher.set(watcher)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
 
 
 def _make_room() -> None:
@@ -116,6 +170,6 @@ def _make_room() -> None:
         with MAPS.open("rb") as lines:
             used = sum(1 for _ in lines)
         if used > int(MOST_MAPS.read_text()) // 2:
-            _programs.clear()
+            forget()
     except OSError:  # not Linux
         return

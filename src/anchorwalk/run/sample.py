@@ -141,7 +141,8 @@ def _sample(
     """Runs that share everything but their keys and stores."""
     given, problem = problem, plan.method.prepare(jax.random.fold_in(roots[0], Stream.PREPARE), problem)
     calls = list(plan.method.calls(problem, plan.members))
-    layout = runner.layout(problem, plan.chains * len(roots), recorded_layout(stores[0]))
+    passes = plan.chains * sum(call.passes for call in calls)
+    layout = runner.layout(problem, plan.chains * len(roots), passes, recorded_layout(stores[0]))
     like = shapes_of(roots[0], plan.method, given, problem)
     now = environment.current(cores() if layout.wide else 1)
     opened: list[Store] = []

@@ -1,9 +1,13 @@
 """The scikit-learn door: its contract, its place in other tools, and what its numbers mean."""
 
+import dataclasses
 import json
 import pickle
+from functools import partial
 from types import SimpleNamespace
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
@@ -16,7 +20,9 @@ from sklearn.preprocessing import StandardScaler
 
 import anchorwalk as aw
 from anchorwalk.errors import InvalidInput, StoreDamaged
-from anchorwalk.integrations.sklearn import EXPECTED_FAILED_CHECKS, SAEClassifier, SAERegressor
+from anchorwalk.integrations.sklearn import EXPECTED_FAILED_CHECKS, SAEClassifier, SAERegressor, networks
+from anchorwalk.optimizers import train
+from helpers import small_plan, small_problem
 
 QUICK = {"budget": 100, "random_state": 0}
 RNG = np.random.default_rng(0)
@@ -338,16 +344,94 @@ def test_fits_of_nearly_equal_size_share_their_programs():
     assert len([shape for shape in counted if shape[0] > 1]) < len(training)
 
 
-def test_filling_up_changes_no_loss():
-    from anchorwalk.integrations.sklearn.planning import Rows, padded
+def test_room_is_for_tables_of_a_like_size():
+    counts = range(1, 3000)
+    rooms = [networks.room(count) for count in counts]
+    assert all(count <= room <= max(4, 2 * count) for count, room in zip(counts, rooms, strict=True))
+    assert all(room < 1.25 * count for count, room in zip(counts, rooms, strict=True) if count > 16)
+    assert rooms == sorted(rooms)
+    assert len(set(rooms)) < 40
 
-    rows = padded(Rows(X[:50].astype(np.float32), Y[:50].astype(np.float32), np.ones(50, np.float32)))
-    assert len(rows.y) == 64
-    np.testing.assert_array_equal(rows.weights, [1] * 50 + [0] * 14)
-    sizes = [len(padded(Rows(np.zeros((n, 1)), np.zeros(n), np.ones(n))).y) for n in range(1, 3000)]
-    assert all(n <= size <= max(8, 2 * n, 17 * n / 16) for n, size in enumerate(sizes, start=1))
-    assert all(size <= 17 * n / 16 + 1 for n, size in enumerate(sizes, start=1) if n > 256)
-    assert len(set(sizes)) < 80
+
+@pytest.mark.parametrize("estimator", [SAERegressor, partial(SAERegressor, noise="varying"), SAEClassifier])
+@pytest.mark.parametrize("method", ["sae", "deep_ensemble"])
+def test_tables_of_a_like_size_compile_nothing(estimator, method):
+    x = np.random.default_rng(0).normal(size=(64, 16))
+    y = x[:, 0] > 0 if estimator is SAEClassifier else x[:, 0]
+    estimator(method, **QUICK).fit(x[:60, :9], y[:60]).predict(x[:5, :9])  # room for 64 rows and 16 features
+    compiled = []
+
+    def note(name, seconds, **_):
+        if name == "/jax/core/compile/backend_compile_duration":
+            compiled.append(name)
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    try:
+        for rows, features in ((61, 9), (57, 9), (60, 10), (64, 16)):
+            some = x[:rows, :features]
+            estimator(method, budget=90, random_state=3).fit(some, y[:rows]).predict(some[:7])
+    finally:
+        jax.monitoring.unregister_event_duration_listener(note)
+    assert compiled == []
+
+
+@pytest.mark.parametrize("perturb", [False, True])
+def test_features_that_fill_up_change_no_member(perturb):
+    # Training of the network with room for more features, from the same start to the same anchor, on the same targets.
+    features, room = 5, networks.room(5)
+    assert room == 8
+    x, y = np.random.default_rng(0).normal(size=(60, features)).astype(np.float32), Y[:60].astype(np.float32)
+    plain, wide = aw.networks.mlp(features, (7,), 1), networks.build(None, (7,), room, 1)
+    prior = networks.default_prior(1.0, noise=False, features=features)
+    narrow = aw.Problem(plain.init, plain.apply, aw.Normal(scale=0.3), aw.Prior(aw.fan_in()), (x, y[:, None]))
+    start = networks.narrowed(wide.init, features)
+    filled = aw.Problem(start, wide.apply, aw.Normal(scale=0.3), prior, (np.pad(x, ((0, 0), (0, 3))), y[:, None]))
+    filled = filled.filled(80, networks.unused(filled.params_like, features))
+    shape = jax.tree.map(lambda leaf: leaf.shape, filled.params_like)
+    assert shape["dense_0"]["kernel"] == (8, 7)
+
+    def widened(params):
+        kernel = jnp.pad(params["dense_0"]["kernel"], ((0, 3), (0, 0)))
+        return {**params, "dense_0": {**params["dense_0"], "kernel": kernel}}
+
+    def cut(params):
+        return {**params, "dense_0": {**params["dense_0"], "kernel": params["dense_0"]["kernel"][:features]}}
+
+    first = narrow.init(jax.random.key(1))
+    anchor = narrow.prior.draw(jax.random.key(2), narrow.params_like)
+    noise = jax.random.normal(jax.random.key(3), y[:, None].shape) if perturb else None
+    longer = jnp.pad(noise, ((0, 20), (0, 0))) if perturb else None
+    for optimizer in (aw.Adam(0.01, end_rate=1e-3), aw.Lion(1e-3)):
+        training = aw.Training(optimizer, epochs=5, batch_size=16)
+        key = jax.random.key(4)
+        a, losses_a, _ = train(key, narrow, training, anchor, first, noise)
+        b, losses_b, _ = train(key, filled, training, widened(anchor), widened(first), longer)
+        assert np.all(np.asarray(b["dense_0"]["kernel"])[features:] == 0)
+        np.testing.assert_allclose(losses_a, losses_b, rtol=1e-5)
+        for one, other in zip(jax.tree.leaves(a), jax.tree.leaves(cut(b)), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+    # Its own start has the spread of a network with so many features, and zeros for the others.
+    kernels = jax.vmap(filled.init)(jax.random.split(jax.random.key(0), 500))["dense_0"]["kernel"]
+    assert np.all(np.asarray(kernels[:, features:]) == 0)
+    drawn = np.asarray(kernels[:, :features])
+    # The variance of 17,500 draws is known to sqrt(2 / 17,500); the draws are cut off at two standard deviations.
+    assert drawn.var() * features == pytest.approx(1, abs=5 * np.sqrt(2 / drawn.size))
+    position = filled.prior.anchor(jax.tree.map(jnp.ones_like, filled.params_like))["dense_0"]["kernel"]
+    np.testing.assert_allclose(position[:features], 1 / np.sqrt(features), rtol=1e-6)
+    assert np.all(np.asarray(position)[features:] == 0)
+
+
+def test_rows_that_fill_up_change_no_member():
+    problem = small_problem()
+    plan = small_plan(chains=2, members=3, batch_size=7)
+    for perturb in (False, True):
+        method = dataclasses.replace(plan.method, perturb_targets=perturb)
+        problems, same = (problem, problem.filled(32)), aw.Plan(method, 2, 3)
+        found = [aw.sample(jax.random.key(0), one, same, callbacks=[]) for one in problems]
+        for a, b in zip(*found, strict=True):
+            np.testing.assert_allclose(a.trace, b.trace, rtol=1e-4)
+            for one, other in zip(jax.tree.leaves(a.params), jax.tree.leaves(b.params), strict=True):
+                np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)
 
 
 def test_a_pipeline_a_search_and_calibration():

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -92,7 +93,7 @@ def test_runners_agree_at_the_optimum_of_a_convex_problem():
 def test_a_chain_is_bit_identical_in_every_lane_and_company(shared_order, runner):
     problem, method = small_problem(), plan_of(shared_order=shared_order).method
     first_call, second_call = method.calls(problem, 2)
-    form = runner.layout(problem, 4, None)
+    form = runner.layout(problem, 4, 1.0, None)
 
     def first_and_second(chains):
         """Two calls of each chain, in blocks as wide as the layout says, all blocks at a time."""
@@ -153,7 +154,7 @@ def test_threads_share_one_compiled_program():
     plan = plan_of(chains=4, members=3)
     run(plan, aw.Local(4, 1), key=jax.random.key(1))
     kept = list(programs._programs)
-    assert len(kept) == programs.count() == 2  # first trainings and later ones
+    assert len(kept) == programs.count() == 3  # keys, the start of a chain, and all its trainings
     run(plan, aw.Local(2, 1), key=jax.random.key(2))
     assert list(programs._programs) == kept
 
@@ -193,13 +194,14 @@ def test_a_run_with_other_arguments_is_refused(changes, named):
 
 def test_the_header_says_what_decides_the_bits():
     header = run(plan_of(members=2), aw.Local(2, 2)).settings
-    method = {"method", "first", "then", "walk", "perturb_targets", "shared_order"}
-    assert set(header) == {"key", "network", "data", "prior", "likelihood", "lanes", "cores", "convolution"} | method
+    method = {"method", "first", "then", "walk", "perturb_targets", "shared_order", "keep_optimizer"}
+    layout = {"lanes", "cores", "compiled", "convolution"}
+    assert set(header) == {"key", "network", "data", "prior", "likelihood"} | layout | method
     assert (header["method"], header["lanes"], header["cores"]) == ("SAE", "2", "one")
     assert "then" not in run(plan_of(members=1), ONE).settings  # how a chain goes on is still open
     assert run(plan_of(chains=1, members=1), "auto").settings["cores"] == "several"
     single = run(aw.Plan(aw.AE(plan_of().method.first), 2), ONE).settings
-    assert set(header) ^ set(single) == {"first", "then", "walk", "training"}
+    assert set(header) ^ set(single) == {"first", "then", "walk", "keep_optimizer", "training"}
     assert run(plan_of(members=2), aw.Local(1, 2)).settings == header  # threads do not count
 
 
@@ -256,7 +258,7 @@ def test_callbacks_hear_of_every_call():
     plan = plan_of(chains=3, members=2)
     run(plan, aw.Local(threads=1, lanes=2), callbacks=[reports.append])
     assert [(r.chains, r.number) for r in reports] == [((0, 1), 0), ((2,), 0), ((0, 1), 1), ((2,), 1)]
-    assert [(r.call.kind, r.call.draws, r.call.passes) for r in reports] == [("first", 1, 4)] * 2 + [("then", 1, 2)] * 2
+    assert [r.call[:3] for r in reports] == [("train", 1, 4)] * 2 + [("train", 1, 2)] * 2
     assert [r.members_done for r in reports] == [2, 3, 5, 6]
     assert [r.passes_done for r in reports] == [8, 12, 16, 18]
     assert [r.last for r in reports] == [False, False, False, True]
@@ -298,7 +300,7 @@ def test_what_callbacks_get_is_read_only_and_short():
                     leaf[...] = 0
     assert leaves_equal([m.params for m in reports[-1].members], [posterior[chain, 1].params for chain in (0, 1)])
     text = repr(reports[-1])
-    assert text.startswith("RoundInfo(call 1 (then) of chains [0, 1], 4/4 members, ")
+    assert text.startswith("RoundInfo(call 1 (train) of chains [0, 1], 4/4 members, ")
     assert len(text.splitlines()) == 1
     assert len(text) < 120
 
@@ -327,7 +329,7 @@ def convolve(kernel, x):
 def test_auto_follows_its_rule_whatever_the_cores(monkeypatch, cores):
     monkeypatch.setattr(layout, "cores", lambda: cores)
     monkeypatch.setattr(local, "cores", lambda: cores)
-    choose = runners.choose
+    choose = partial(runners.choose, passes=1e9)
     small, (large, images) = small_problem(), other_problems()
     assert choose(small, 1) == choose(large, 1) == choose(images, 1) == Layout(1, wide=True)
     assert [choose(small, chains) for chains in (2, 3, 8)] == [Layout(lanes, wide=False) for lanes in (1, 2, 4)]
@@ -338,13 +340,38 @@ def test_auto_follows_its_rule_whatever_the_cores(monkeypatch, cores):
     assert choose(large, 3) == Layout(3, wide=True)
 
 
+def test_short_runs_are_compiled_quickly():
+    network = aw.networks.mlp(20, (50,), 2)
+    problem = aw.Problem(
+        network.init, network.apply, aw.HeteroscedasticNormal(), aw.Prior(), data=(np.ones((1000, 20)), np.ones(1000))
+    )
+    products = 20 * 50 + 50 * 2  # of a row's forward pass
+    passes = layout.SHORT / (1000 * products)
+    assert runners.choose(problem, 3, 0.5 * passes).quick
+    assert not runners.choose(problem, 3, 1.5 * passes).quick
+    assert aw.Local(lanes=2).layout(problem, 3, 0.5 * passes, None) == Layout(2, wide=False, quick=True)
+
+
+def test_the_effort_of_a_program_counts_products_and_loops():
+    def function(x, kernel):
+        def body(carry, _):
+            return carry @ kernel, None
+
+        return jax.lax.scan(body, x, None, length=7)[0]
+
+    effort = layout.effort_of(jax.make_jaxpr(function)(np.ones((2, 3)), np.ones((3, 3))).jaxpr)
+    assert effort == (7 * 2 * 3, 7 * 2 * 3 * 3)
+    found = layout.effort_of(jax.make_jaxpr(convolve)(np.ones((3, 3, 1, 2)), np.ones((1, 6, 6, 1))).jaxpr)
+    assert found.products == 4 * 4 * 2 * 9
+
+
 def test_a_network_with_many_numbers_in_its_forward_pass_runs_by_itself():
     def apply(params, x):
         return jnp.tanh(x[:, :1] * jnp.ones(4001)).sum(axis=1) * small_apply(params, x)
 
     base = small_problem()
     heavy = aw.Problem(base.init, apply, base.likelihood, aw.Prior(), data=(base.data.x, base.data.y))
-    assert runners.choose(heavy, 8) == Layout(1, wide=False)
+    assert runners.choose(heavy, 8, 1e9) == Layout(1, wide=False)
 
 
 def test_local_says_how_many_threads(monkeypatch):
@@ -353,7 +380,7 @@ def test_local_says_how_many_threads(monkeypatch):
     def slots(cores, problem, chains, runner=None):
         monkeypatch.setattr(local, "cores", lambda: cores)
         runner = aw.Local() if runner is None else runner
-        with runner.open(plan_of().method, problem, runner.layout(problem, chains, None), chains) as session:
+        with runner.open(plan_of().method, problem, runner.layout(problem, chains, 1e9, None), chains) as session:
             return session.slots
 
     assert [slots(cores, small, 100) for cores in (1, 2, 64)] == [1, 2, 7]  # seven blocks of up to 16 chains
@@ -366,15 +393,20 @@ def test_local_says_how_many_threads(monkeypatch):
 def test_local_takes_up_the_layout_of_a_stored_run():
     small = small_problem()
     stored = Layout(2, wide=True)
-    assert aw.Local().layout(small, 8, stored) == aw.Local(lanes=2).layout(small, 8, stored) == stored
-    assert aw.Local(lanes=4).layout(small, 8, stored) == aw.Local(lanes=4).layout(small, 8, None) == Layout(4, False)
-    assert aw.Local(lanes=4).layout(small, 1, None) == Layout(4, wide=True)
+    assert aw.Local().layout(small, 8, 1.0, stored) == aw.Local(lanes=2).layout(small, 8, 1.0, stored) == stored
+    other = Layout(4, wide=False, quick=False)
+    assert aw.Local(lanes=4).layout(small, 8, 1e9, stored) == aw.Local(lanes=4).layout(small, 8, 1e9, None) == other
+    assert aw.Local(lanes=4).layout(small, 1, 1e9, None) == Layout(4, wide=True)
 
 
 def test_an_error_does_not_wait_for_what_is_under_way(monkeypatch):
     problem, method, release = small_problem(), plan_of().method, threading.Event()
     (call,) = method.calls(problem, 1)
-    monkeypatch.setattr(local, "compiled", lambda *_: lambda *_: release.wait(60))
+
+    def compiled(function, *_):
+        return lambda *_: release.wait(60) if function is local._step else None
+
+    monkeypatch.setattr(local, "compiled", compiled)
     began = time.perf_counter()
 
     def interrupted():

@@ -84,7 +84,7 @@ def _table(results: list[Result], gap: str) -> Table:
     table = Table(
         title=f"Energy data, heating load in kWh/m², a gap in {gap}",
         caption="NLL in nats, RMSE in kWh/m²: lower is better. Of the 90% intervals, 90% should hold the truth. "
-        "Seconds include compilation.",
+        "Seconds are those of training, without compiling.",
         title_justify="left",
         caption_justify="left",
     )

@@ -143,6 +143,8 @@ def _show_notes(console: Console, notes: Any) -> None:
 def _summary(model: Any) -> Table:
     plan, posterior = model.estimator.plan_, model.estimator.posterior_
     table = Table(show_header=False, title="The ensemble", title_justify="left")
+    from anchorwalk.run import programs
+
     seconds = sum(float(info.seconds) for info in posterior.infos)
     rows = {
         "predicts": model.target + ("" if model.classes is None else f", {len(model.classes)} classes"),
@@ -150,7 +152,7 @@ def _summary(model: Any) -> Table:
         "members": f"{len(posterior)} in {plan.chains} chains"
         + (f", {posterior.diverged} diverged" if posterior.diverged else ""),
         "epochs": f"{plan.epochs:,}",
-        "training": f"{seconds:.1f} seconds of all chains",
+        "training": f"{seconds:.1f} seconds of all chains, and {programs.seconds():.1f} of compiling",
     }
     for name, value in rows.items():
         table.add_row(name, value)

@@ -79,7 +79,7 @@ class Result(NamedTuple):
         method: "AE" or "SAE".
         members: Networks in it.
         epochs: Epochs spent.
-        seconds: Time of all trainings, compilation included.
+        seconds: Time of all trainings, without compilation.
         first_loss: Mean anchored loss of the chains' first members, in nats per row.
         later_loss: The same of all later members; None where there are none.
         scores: A score for each set of test rows.

@@ -154,7 +154,7 @@ def _finite(posterior: Posterior, data: ReportData) -> tuple[Prediction | None, 
 def _tiles(posterior: Posterior, about: run.Run) -> list[tuple[str, str, str]]:
     seconds = float(np.sum([info.seconds for info in posterior.infos]))
     later = f"{count(about.chains, 'chain')} of {about.longest:,}"
-    time = [("Training time", duration(seconds), "in all")] if seconds else []
+    time = [("Training time", duration(seconds), "without compiling")] if seconds else []
     return [("Members", f"{len(posterior):,}", later), *time]
 
 

@@ -77,7 +77,7 @@ def read(posterior: Posterior, walk: Walk | None = None) -> Run:
         ("Perturbed targets", _yes_or_no(settings.get("perturb_targets", ""))),
         ("Training rows", f"{about['rows']:,}" if isinstance(about.get("rows"), int) else ""),
         ("Blocks", _blocks(settings)),
-        ("Training time", duration(seconds) if seconds else ""),
+        ("Training time", f"{duration(seconds)}, without compiling" if seconds else ""),
         ("Versions", _versions(_environments(posterior))),
         ("Run", _written(posterior)),
     ]

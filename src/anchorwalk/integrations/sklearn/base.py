@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from anchorwalk import checks
-from anchorwalk.integrations.sklearn import planning, saving
+from anchorwalk.integrations.sklearn import networks, planning, saving
 from anchorwalk.integrations.sklearn.networks import Maker
 from anchorwalk.likelihoods import Likelihood
 from anchorwalk.networks import Network
@@ -100,6 +100,19 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         self.random_state = random_state
         self.verbose = verbose
 
+    @property
+    def _fills_up(self) -> bool:
+        """Whether the network has room for more features; not one whose shapes the user sees."""
+        return self.network is None and not isinstance(self.prior, Prior)
+
+    def _room(self) -> int:
+        """Features of the network."""
+        return networks.room(self.n_features_in_) if self._fills_up else int(self.n_features_in_)
+
+    def _inputs(self, x: HostArray) -> HostArray:
+        """Features as the network takes them."""
+        return np.pad(self.scaling_(x), ((0, 0), (0, self._room() - x.shape[1])))
+
     # What the two estimators differ in.
 
     def _targets(self, y: Any, weights: HostArray) -> HostArray:
@@ -135,15 +148,16 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
             self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
             self._store = MemoryStore() if self.store is None else DiskStore(self.store)
             self._frozen = False
-        rows = planning.padded(planning.Rows(self.scaling_(x), self._targets(y, weights), weights.astype(np.float32)))
-        network = self._network()
-        problem = Problem(
-            network.init, network.apply, self._likelihood(), self._prior(), data=(rows.x, rows.y), weights=rows.weights
-        )
+        data = self._inputs(x), self._targets(y, weights)
+        network, rows = self._network(), networks.room(len(x))
+        init = networks.narrowed(network.init, self.n_features_in_) if self._fills_up else network.init
+        problem = Problem(init, network.apply, self._likelihood(), self._prior(), data, weights.astype(np.float32))
+        unused = networks.unused(problem.params_like, self.n_features_in_) if self._fills_up else None
+        problem = problem.filled(rows, unused)
         if going_on:
             plan = planning.grown(self.plan_, self.budget)
         else:
-            size = planning.batch_rows(self.batch_size, len(rows.y))
+            size = planning.batch_rows(self.batch_size, rows)
             own = self.network is not None
             plan = planning.default_plan(
                 self.method,
@@ -178,7 +192,7 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
     def _predicted(self, x: Any) -> tuple[Prediction, int]:
         """The prediction of the rows and a few more, and the number of rows."""
         check_is_fitted(self)
-        x = self.scaling_(validate_data(self, x, dtype=np.float64, reset=False))
+        x = self._inputs(validate_data(self, x, dtype=np.float64, reset=False))
         size = CALL_FEW if len(x) <= FEW else CALL
         more = np.repeat(x[-1:], -len(x) % size, axis=0)
         return self.posterior_.predict(np.concatenate([x, more]), batch_size=size), len(x)
@@ -227,7 +241,8 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
             infos, settings = self.__dict__.pop("_infos"), self.__dict__.pop("_settings")
             self.posterior_ = Posterior(self._store, self._network().apply, self._likelihood(), infos, *settings)
 
-    def _as_prior(self, default: Prior) -> Prior:
-        if self.prior is None:
-            return default
-        return self.prior if isinstance(self.prior, Prior) else replace(default, scale=float(self.prior))
+    def _as_prior(self, gain: float, noise: bool) -> Prior:
+        if isinstance(self.prior, Prior):
+            return self.prior
+        default = networks.default_prior(gain, noise, self.n_features_in_ if self._fills_up else None)
+        return default if self.prior is None else replace(default, scale=float(self.prior))

@@ -106,7 +106,7 @@ class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
         return Categorical()
 
     def _network(self) -> Network:
-        return networks.build(self.network, self.hidden, self.n_features_in_, len(self.classes_))
+        return networks.build(self.network, self.hidden, self._room(), len(self.classes_))
 
     def _prior(self) -> Prior:
-        return self._as_prior(networks.default_prior(networks.CLASS_GAIN, noise=False))
+        return self._as_prior(networks.CLASS_GAIN, noise=False)

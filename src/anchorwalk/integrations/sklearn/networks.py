@@ -5,8 +5,10 @@ from functools import lru_cache
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import Partial
 
-from anchorwalk import checks
+from anchorwalk import checks, tree
 from anchorwalk.networks import Network, mlp
 from anchorwalk.prior import Prior, fan_in
 from anchorwalk.types import Array, Key, Params
@@ -21,13 +23,62 @@ NOISE_START = -1.0
 def build(network: Network | Maker | None, hidden: tuple[int, ...], inputs: int, outputs: int) -> Network:
     """The network of an estimator: its own, what its maker makes, or a multilayer perceptron."""
     if network is None:
-        return mlp(inputs, hidden, outputs)
+        return _filled_up(mlp(inputs, hidden, outputs), inputs)
     if isinstance(network, tuple) and len(network) == 2 and all(map(callable, network)):
         return Network(*network)
     if callable(network):
         return _from_maker(network, inputs, outputs)
     expected = "a network (init, apply), or a function (inputs, outputs) that makes one"
     return checks.reject("network", repr(network), expected, "aw.networks, aw.from_flax and others make networks.")
+
+
+def room(count: int) -> int:
+    """Room for so many rows or features, so that tables of a like size share compiled programs.
+
+    Up to 16 it is a power of two, at least 4; above, it is a quarter larger at most.
+    """
+    if count <= 16:
+        return max(4, 1 << (count - 1).bit_length())
+    return count + -count % (1 << (count.bit_length() - 3))
+
+
+@lru_cache(maxsize=64)
+def _filled_up(network: Network, inputs: int) -> Network:
+    """The network for inputs of so many features or fewer: those that are missing are zero."""
+
+    def apply(params: Params, x: Any) -> Array:
+        return network.apply(params, jnp.pad(x, ((0, 0), (0, inputs - x.shape[1]))))
+
+    return Network(network.init, apply)
+
+
+FIRST_KERNEL = "dense_0/kernel"
+
+
+def narrowed(init: Any, features: int) -> Partial:
+    """The start of a network with room for more features, as that of one with so many: the others start at zero."""
+    inputs = room(features)
+    scale = np.zeros((inputs, 1), np.float32)
+    scale[:features] = np.sqrt(inputs / features)
+    return Partial(_scaled(init), scale)  # type: ignore[no-untyped-call]
+
+
+@lru_cache(maxsize=64)
+def _scaled(init: Any) -> Any:
+    def start(scale: Array, key: Key) -> Params:
+        return tree.map_named(lambda name, leaf: leaf * scale if name.endswith(FIRST_KERNEL) else leaf, init(key))
+
+    return start
+
+
+def unused(like: Params, features: int) -> Params:
+    """True for the parameters of features that are missing."""
+
+    def leaf(name: str, leaf: Any) -> Any:
+        rows = np.arange(leaf.shape[0] if name.endswith(FIRST_KERNEL) else 1)[:, None]
+        return rows >= features if name.endswith(FIRST_KERNEL) else np.False_
+
+    return tree.map_named(leaf, like)
 
 
 @lru_cache(maxsize=64)
@@ -75,9 +126,22 @@ def known_noise(network: Network, targets: tuple[int, ...]) -> Network:
     return Network(network.init, apply)
 
 
-def default_prior(gain: float, noise: bool) -> Prior:
-    """Kernels by their fan-in, biases one; a constant noise around its start."""
-    return Prior(scale=fan_in(gain), mean=_noise_mean if noise else 0.0)
+def default_prior(gain: float, noise: bool, features: int | None) -> Prior:
+    """Kernels by their fan-in, biases one, a constant noise around its start.
+
+    Args:
+        gain: Scale of a kernel, times the root of its fan-in.
+        noise: Whether the noise is a parameter.
+        features: Fan-in of the first kernel, where it has room for more.
+    """
+    rule = fan_in(gain)
+
+    def scale(path: str, leaf: Any) -> Any:
+        if features is not None and path.endswith(FIRST_KERNEL):
+            return np.full((leaf.shape[0], 1), gain / np.sqrt(features))
+        return rule(path, leaf)
+
+    return Prior(scale=scale, mean=_noise_mean if noise else 0.0)
 
 
 def _noise_mean(path: str, leaf: Any) -> float:

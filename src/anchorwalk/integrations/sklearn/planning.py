@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,8 +24,6 @@ LATER = 50
 """A later training has so many times fewer epochs than the budget of its chain."""
 MEMBERS = 10
 """Members of an ensemble without walks."""
-FEW = 256
-"""Rows up to which data are filled up to a power of two."""
 MOST_ROWS = 128
 BATCHES = 8
 """Batches in an epoch, at least, where there are as many rows."""
@@ -34,32 +32,8 @@ END = 0.01
 """The last rate of a training, as a share of its first."""
 
 
-class Rows(NamedTuple):
-    """Arrays with a leading axis of rows, and the weight of each row."""
-
-    x: Any
-    y: Any
-    weights: Any
-
-
-def padded(rows: Rows) -> Rows:
-    """The rows and a few more of weight zero, so that data sets of nearly equal size share compiled programs.
-
-    Up to 256 rows become a power of two, more of them are rounded up by a sixteenth at the most. A row without weight
-    changes no loss.
-    """
-    n = len(rows.y)
-    more = max(8, 1 << (n - 1).bit_length()) - n if n <= FEW else -n % (1 << (n.bit_length() - 5))
-
-    def longer(array: Any) -> Any:
-        return np.concatenate([array, np.repeat(array[:1], more, axis=0)])
-
-    weights = np.concatenate([rows.weights, np.zeros(more, rows.weights.dtype)])
-    return Rows(longer(rows.x), longer(rows.y), weights)
-
-
 def batch_rows(given: Any, n: int) -> int:
-    """Rows in a minibatch: as given, clipped to the data, or so many that an epoch has at least eight."""
+    """Rows in a minibatch at most: as given, clipped to the data's room, or so many that an epoch has about eight."""
     if given == "auto":
         return int(np.clip(n // BATCHES, min(8, n), MOST_ROWS))
     return min(checks.count("batch_size", given), n)

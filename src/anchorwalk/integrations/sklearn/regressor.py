@@ -149,7 +149,7 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
     def _network(self) -> Network:
         targets = self._target_shape
         outputs = int(np.prod(targets)) * (2 if self.noise == "varying" else 1)
-        network = networks.build(self.network, self.hidden, self.n_features_in_, outputs)
+        network = networks.build(self.network, self.hidden, self._room(), outputs)
         if not isinstance(self.noise, str):
             return networks.known_noise(network, targets)
         return networks.normal(network, targets, self.noise == "constant")
@@ -158,4 +158,4 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
         return bool(self.perturb_targets) and self.method != "deep_ensemble"
 
     def _prior(self) -> Prior:
-        return self._as_prior(networks.default_prior(networks.GAIN, noise=self.noise == "constant"))
+        return self._as_prior(networks.GAIN, noise=self.noise == "constant")

@@ -20,10 +20,12 @@ class Layout(NamedTuple):
     Attributes:
         lanes: Chains of a block, side by side under vmap.
         wide: Whether a program may use several cores.
+        quick: Whether programs are compiled quickly rather than well, for a run that is shorter than compiling.
     """
 
     lanes: int
     wide: bool
+    quick: bool = False
 
 
 class Job(NamedTuple):
@@ -86,12 +88,13 @@ class Session(Protocol):
 class Runner(Protocol):
     """Carries out calls. A chain's draws depend on its keys and on the layout, not on its lane or its neighbours."""
 
-    def layout(self, problem: Problem, chains: int, recorded: Layout | None) -> Layout:
+    def layout(self, problem: Problem, chains: int, passes: float, recorded: Layout | None) -> Layout:
         """How blocks are laid out.
 
         Args:
             problem: As the method prepared it.
-            chains: Chains of the plan.
+            chains: Chains that go side by side.
+            passes: Cost of the plan in passes over the training rows.
             recorded: The layout of the run that is resumed, or None.
         """
         ...

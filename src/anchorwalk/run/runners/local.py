@@ -1,10 +1,8 @@
 """This machine: blocks of chains in threads, each block as one compiled program."""
 
 import time
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -16,11 +14,13 @@ from anchorwalk import checks, tree
 from anchorwalk.methods.base import Call, Draws, Keys, Method, State
 from anchorwalk.problem import Problem
 from anchorwalk.run.keys import Stream, keys_of
-from anchorwalk.run.programs import compiled, wide_floats
+from anchorwalk.run.programs import ONCE, QUICKLY, WELL, Options, compiled, wide_floats
 from anchorwalk.run.runners.base import Job, Layout, Numbers, Result, filled
 from anchorwalk.run.runners.layout import choose, cores
 from anchorwalk.types import Key
 
+STARTING = Options(several_cores=False, level=ONCE)
+"""How the programs are compiled that make keys and start chains."""
 MOST_THREADS = 8
 """Blocks of a large network at a time, unless it is said otherwise: each needs memory for its own activations."""
 
@@ -51,11 +51,12 @@ class Local:
             if getattr(self, name) is not None:
                 checks.count(f"Local({name}=)", getattr(self, name))
 
-    def layout(self, problem: Problem, chains: int, recorded: Layout | None) -> Layout:
+    def layout(self, problem: Problem, chains: int, passes: float, recorded: Layout | None) -> Layout:
         """As asked for; else as the run was begun; else by the rule."""
-        if self.lanes is not None:
-            return recorded if recorded and recorded.lanes == self.lanes else Layout(self.lanes, wide=chains == 1)
-        return recorded or choose(problem, chains)
+        if recorded and self.lanes in (None, recorded.lanes):
+            return recorded
+        chosen = choose(problem, chains, passes)
+        return chosen if self.lanes is None else chosen._replace(lanes=self.lanes, wide=chains == 1)
 
     def open(self, method: Method, problem: Problem, layout: Layout, chains: int) -> "LocalSession":
         """Start the threads."""
@@ -69,9 +70,11 @@ class LocalSession:
     """Threads that carry out the jobs of one run."""
 
     def __init__(self, method: Method, problem: Problem, layout: Layout, threads: int) -> None:
-        self._method, self._problem, self._layout = method, problem, layout
+        with jax.enable_x64(wide_floats(problem)):
+            self._method, self._problem, self._layout = method, jax.device_put(problem), layout
         self.slots = threads
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="anchorwalk")
+        self._options = Options(layout.wide, QUICKLY if layout.quick else WELL)
         # JAX's settings belong to a thread: what the user set in a context is taken along.
         self._x64 = wide_floats(problem)
 
@@ -82,23 +85,28 @@ class LocalSession:
         roots, many = job.roots, np.ndim(job.roots) > 0 and lanes > 1
         if np.ndim(roots):
             roots = filled_keys(roots, lanes) if many else roots[0]
-        arguments: tuple[Any, ...] = (_keys(roots, chains, np.uint32(job.number), many),)
-        function: Callable[..., Any]
-        if job.number == 0:
-            start_keys = _keys(roots, chains, np.uint32(Stream.START), many)
-            function, arguments = _begin, (*arguments, start_keys, filled(job.attempts, lanes))
-        else:
-            states = jax.tree.map(lambda leaf: filled(leaf, lanes), job.states)
-            function, arguments = _advance, (*arguments, np.int32(job.number), states)
-        form = (job.call._replace(passes=0.0), many, lanes > 1)  # calls of a kind share a program, whatever they cost
+        make_keys = compiled(_keys, many, STARTING, roots, chains, np.uint32(0))
+        keys = make_keys(roots, chains, np.uint32(job.number))
+        common = (self._method, self._problem)
         with jax.enable_x64(self._x64):
-            program = compiled(function, form, self._layout.wide, self._method, self._problem, *arguments)
+            if job.number == 0:
+                start_keys = make_keys(roots, chains, np.uint32(Stream.START))
+                first = (*common, start_keys, filled(job.attempts, lanes))
+                start = compiled(_start, (many, lanes > 1), STARTING, *first)
+                states = start(*first)
+            else:
+                states = jax.tree.map(lambda leaf: filled(leaf, lanes), job.states)
+            arguments = (*common, keys, np.int32(job.number), states)
+            call = Call(job.call.kind, job.call.draws)  # calls of a kind share a program, whatever they cost
+            program = compiled(_step, (many, lanes > 1, call), self._options, *arguments)
 
         def work() -> Result:
             began = time.perf_counter()
             with jax.enable_x64(self._x64):
-                carry, found = program(self._method, self._problem, *arguments)
+                carry, found = program(*arguments)
                 states, draws = tree.lane(jax.device_get((carry, found)), slice(len(job.chains)))
+            if job.call.trace is not None:  # the program has room for more
+                draws = draws._replace(trace=jax.tree.map(lambda leaf: leaf[:, :, : job.call.trace], draws.trace))
             return Result(states, draws, time.perf_counter() - began, carry)  # it stays where it is, for the next job
 
         return self._pool.submit(work)
@@ -117,8 +125,7 @@ def filled_keys(keys: Key, width: int) -> Key:
     return keys[jnp.minimum(jnp.arange(width), keys.shape[0] - 1)]
 
 
-@partial(jax.jit, static_argnames="many")
-def _keys(roots: Key, chains: Any, number: Any, many: bool) -> Keys:
+def _keys(many: bool, roots: Key, chains: Any, number: Any) -> Keys:
     """The keys of a call of each chain; what chains share is one key, or one of each where they are of several runs.
 
     They are made by a program of their own: a call's program is then the same, to the last bit of its results, whether
@@ -133,42 +140,40 @@ def _axes(many: bool) -> Any:
     return Keys(0, 0 if many else None)  # type: ignore[arg-type]
 
 
-Lane = tuple[State, Draws]
-Form = tuple[Call, bool, bool]
-"""What decides the form of a program: the call, whether its chains are of several runs, and whether to vmap."""
+# `form` decides the form of a program: whether its chains are of several runs, whether to vmap, and the call.
 
 # Number and, in one run, shared key are the same in all lanes, so that with a shared order one gather serves all.
 
 
-def _begin(form: Form, method: Method, problem: Problem, keys: Keys, start_keys: Keys, attempts: Numbers) -> Lane:
-    """Start chains, and carry out their first call."""
+def _start(form: tuple[bool, bool], method: Method, problem: Problem, keys: Keys, attempts: Numbers) -> State:
+    """Start chains."""
 
-    def lane(keys: Keys, start_keys: Keys, attempt: Any) -> Lane:
-        state = method.start(start_keys, problem, attempt)
-        return method.step(keys, problem, state, form[0], jnp.int32(0))
+    def lane(keys: Keys, attempt: Any) -> State:
+        return method.start(keys, problem, attempt)
 
-    _, many, vectorised = form
-    return _lanes(lane, (_axes(many), _axes(many), 0), vectorised, keys, start_keys, attempts)
-
-
-def _advance(form: Form, method: Method, problem: Problem, keys: Keys, number: Any, states: State) -> Lane:
-    """Carry out a later call."""
-
-    def lane(keys: Keys, state: State) -> Lane:
-        return method.step(keys, problem, state, form[0], number)
-
-    _, many, vectorised = form
-    return _lanes(lane, (_axes(many), 0), vectorised, keys, states)
+    many, vectorised = form
+    return _lanes(lane, (_axes(many), 0), vectorised, keys, attempts)
 
 
-def _lanes(lane: Any, axes: tuple[Any, ...], vectorised: bool, *arguments: Any) -> Lane:
+def _step(
+    form: tuple[bool, bool, Call], method: Method, problem: Problem, keys: Keys, number: Any, states: State
+) -> tuple[State, Draws]:
+    """Carry out a call."""
+
+    def lane(keys: Keys, state: State) -> tuple[State, Draws]:
+        return method.step(keys, problem, state, call, number)
+
+    many, vectorised, call = form
+    result: tuple[State, Draws] = _lanes(lane, (_axes(many), 0), vectorised, keys, states)
+    return result
+
+
+def _lanes(lane: Any, axes: tuple[Any, ...], vectorised: bool, *arguments: Any) -> Any:
     """A function of one chain for all lanes of a block."""
     if vectorised:
-        result: Lane = jax.vmap(lane, in_axes=axes)(*arguments)
-        return result
-    single: Lane = lane(*(_first(one) for one in arguments))
-    expanded: Lane = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], single)
-    return expanded
+        return jax.vmap(lane, in_axes=axes)(*arguments)
+    single = lane(*(_first(one) for one in arguments))
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], single)
 
 
 def _first(lanes: Any) -> Any:
