@@ -21,7 +21,7 @@ KEPT = aw.Training(aw.SOAP(0.01, end_rate=1e-4, largest=2), epochs=2, batch_size
 METHODS = [
     aw.SAE(TRAINING, TRAINING, aw.GuidedWalk(0.3)),
     aw.SAE(TRAINING, TRAINING, aw.Autoregressive(0.3), perturb_targets=True, shared_order=True),
-    aw.SAE(KEPT, KEPT, keep_optimizer=True),
+    aw.SAE(KEPT, KEPT, keep_optimizer=True, shift_start=True),
     aw.AE(TRAINING),
     aw.DeepEnsemble(TRAINING),
     aw.MAP(TRAINING),

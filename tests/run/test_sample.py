@@ -130,6 +130,37 @@ def test_a_kept_optimizer_goes_on_where_it_was_with_its_schedule_begun_anew(opti
     assert not leaves_equal(fresh[0, 1].params, posterior[0, 1].params)
 
 
+def test_a_shifted_start_is_the_previous_optimum_moved_as_its_anchor_moved():
+    problem, training = small_problem(), aw.Training(aw.SGD(0.05), epochs=2, batch_size=20)
+    method, store = aw.SAE(training, training, aw.GuidedWalk(0.5), shift_start=True), MemoryStore()
+    aw.sample(KEY, problem, aw.Plan(method, members=2), runner=ONE, store=store, callbacks=[])
+    before = store.state(0)
+    posterior = aw.sample(KEY, problem, aw.Plan(method, members=3), runner=ONE, store=store, callbacks=[])
+    old, new = (anchor_at(problem, state.walk.position)[0] for state in (before, store.state(0)))
+    start = jax.tree.map(lambda params, a, b: params + (b - a), before.params, old, new)
+    order_key, _ = jax.random.split(keys_of(KEY, 0, 2).own)
+    expected, losses, _ = jax.jit(train)(order_key, problem, training, new, start)
+    np.testing.assert_allclose(posterior[0, 2].trace, losses[:2], rtol=1e-4)
+    for a, b in zip(jax.tree.leaves(posterior[0, 2].params), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
+    loss = posterior[0, 2].info.value("loss_start")
+    assert loss == pytest.approx(float(evaluate(problem, new, start, None, problem.n).loss), rel=1e-4)
+
+
+def test_where_the_data_say_nothing_a_shifted_start_is_the_optimum():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(10, 3)).astype(np.float32), rng.normal(size=10).astype(np.float32)
+    problem = aw.Problem(lambda key: jnp.zeros(3), lambda w, x: x @ w, aw.Normal(scale=1e4), aw.Prior(), data=(x, y))
+    training = aw.Training(aw.SGD(5.0), epochs=60, batch_size=10)  # the curvature is the prior's, a tenth
+    norms = {}
+    for shift in (True, False):
+        method = aw.SAE(training, training, aw.Independent(), shift_start=shift)
+        posterior = run(problem, method, members=4)
+        norms[shift] = [info.value("gradient_norm_start") for info in posterior.infos if info.index > 0]
+    assert max(norms[True]) < 1e-5
+    assert min(norms[False]) > 1e-2
+
+
 def test_only_optimisers_of_one_kind_are_kept():
     first, then = aw.Training(aw.Adam(0.01), 2, 7), aw.Training(aw.SGD(0.01), 2, 7)
     with pytest.raises(InvalidInput, match=r"SAE\(keep_optimizer=\): got then=SGD.*after first=Adam"):

@@ -34,7 +34,7 @@ class SAEState(NamedTuple):
     optimizer: Any = None
 
 
-@tree.node(static=("perturb_targets", "shared_order", "keep_optimizer"))
+@tree.node(static=("perturb_targets", "shared_order", "keep_optimizer", "shift_start"))
 @dataclass(frozen=True)
 class SAE(Settings):
     """Chains of networks: a long first training, then a short one after each step of the anchor's walk.
@@ -50,6 +50,8 @@ class SAE(Settings):
             chains), and the chains' minibatch noise is then no longer independent.
         keep_optimizer: Whether a chain's trainings hand the optimiser's state on, so that a short one need not learn
             the gradient's scale anew. Its schedule begins anew. Both trainings then have optimisers of one kind.
+        shift_start: Whether a later training starts from the previous optimum moved as far as its anchor moved, and not
+            from the optimum itself. Where the data say nothing the optimum moves so. Elsewhere training corrects it.
 
     Raises:
         InvalidInput: Something that is no training or no walk, or trainings that use different rows.
@@ -69,6 +71,7 @@ class SAE(Settings):
     perturb_targets: bool = False
     shared_order: bool = False
     keep_optimizer: bool = False
+    shift_start: bool = False
 
     title = "Sequential anchored ensemble"
 
@@ -130,18 +133,21 @@ class SAE(Settings):
     def step(self, keys: Keys, problem: Problem, state: SAEState, call: Call, number: Array) -> tuple[SAEState, Draws]:
         """Algorithm 2, line 4 for the first member and lines 6 to 8 for every later one."""
         order_key, walk_key = jax.random.split(keys.own)
-        walk, acceptance = state.walk, jnp.ones(())
+        walk, acceptance, start = state.walk, jnp.ones(()), state.params  # Alg. 2, line 7: from the previous optimum
         if self.then is not None and call.kind != FIRST:
             moved, info = self.walk.step(walk_key, walk)  # Alg. 2, line 6
             later = number > 0
             walk, acceptance = tree.where(later, (moved, info.acceptance), (walk, acceptance))
+            if self.shift_start:  # Differs from the paper, where training starts from the previous optimum itself
+                shift = [member.anchor_at(problem, one.position)[0] for one in (walk, state.walk)]
+                start = jax.tree.map(lambda p, new, old: (p + (new - old)).astype(p.dtype), start, *shift)
         anchor, noise = member.anchor_at(problem, walk.position)
         params, optimizer, draws = member.train_member(  # Alg. 2, lines 4 and 8
             keys.shared if self.shared_order else order_key,
             problem,
             self._training(call, number),
             anchor,
-            state.params,  # Alg. 2, line 7: from the previous optimum
+            start,
             noise,
             state.optimizer,
             acceptance=acceptance,

@@ -194,14 +194,14 @@ def test_a_run_with_other_arguments_is_refused(changes, named):
 
 def test_the_header_says_what_decides_the_bits():
     header = run(plan_of(members=2), aw.Local(2, 2)).settings
-    method = {"method", "first", "then", "walk", "perturb_targets", "shared_order", "keep_optimizer"}
+    method = {"method", "first", "then", "walk", "perturb_targets", "shared_order", "keep_optimizer", "shift_start"}
     layout = {"lanes", "cores", "compiled", "convolution"}
     assert set(header) == {"key", "network", "data", "prior", "likelihood"} | layout | method
     assert (header["method"], header["lanes"], header["cores"]) == ("SAE", "2", "one")
     assert "then" not in run(plan_of(members=1), ONE).settings  # how a chain goes on is still open
     assert run(plan_of(chains=1, members=1), "auto").settings["cores"] == "several"
     single = run(aw.Plan(aw.AE(plan_of().method.first), 2), ONE).settings
-    assert set(header) ^ set(single) == {"first", "then", "walk", "keep_optimizer", "training"}
+    assert set(header) ^ set(single) == {"first", "then", "walk", "keep_optimizer", "shift_start", "training"}
     assert run(plan_of(members=2), aw.Local(1, 2)).settings == header  # threads do not count
 
 
