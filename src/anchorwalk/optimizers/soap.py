@@ -5,7 +5,6 @@ Adam runs on the gradient in the bases of their eigenvectors, where its square r
 parameter by parameter. The bases follow by one step of orthogonal iteration every few steps.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,10 +17,6 @@ from anchorwalk import checks, tree
 from anchorwalk.optimizers.recipes import cosine, set_rates
 from anchorwalk.serial import Settings
 from anchorwalk.types import Array, Params
-
-STRETCH = 4
-"""Steps from one gradient that the factors see to the next."""
-
 
 @tree.node(static=("refresh", "largest"))
 @dataclass(frozen=True)
@@ -57,7 +52,7 @@ class SOAP(Settings):
     refresh: int = 10
     largest: int = 256
 
-    any_steps = True
+    any_steps = takes_step = True
 
     def __post_init__(self) -> None:
         set_rates(self, "SOAP", self.rate, self.end_rate)
@@ -71,31 +66,6 @@ class SOAP(Settings):
         """The optimiser for a training of `steps` steps."""
         schedule = cosine(self.rate, self.end_rate, steps)
         return soap(schedule, self.b1, self.b2, self.eps, self.refresh, self.largest)
-
-
-class Renewing(optax.GradientTransformationExtraArgs):  # type: ignore[misc]
-    """An optimiser with work that is done between stretches of steps, such as the renewal of bases.
-
-    A training that passes `step` to `update` calls `renew(state, step)` before every stretch of `every` steps. Under
-    `vmap` that is done once a stretch, where a condition inside of `update` on what the state counts would be computed
-    in every step. An `update` without `step` calls it by itself.
-    """
-
-    renew: Callable[[Any, Any], Any]
-    every: int
-
-    def __new__(cls, init: Any, update: Any, renew: Callable[[Any, Any], Any], every: int) -> "Renewing":
-        """Make one of its functions."""
-
-        def whole(updates: Params, state: Any, params: Params | None = None, *, step: Any = None, **_: Any) -> Any:
-            if step is None:
-                due = state.count % every == 0
-                state = jax.lax.cond(due, lambda state: renew(state, state.count), lambda state: state, state)
-            return update(updates, state, state.count if step is None else step)
-
-        made: Renewing = super().__new__(cls, init, whole)
-        made.renew, made.every = renew, every
-        return made
 
 
 class Side(NamedTuple):
@@ -116,14 +86,12 @@ class MatrixState(NamedTuple):
     """What is known of one matrix.
 
     Attributes:
-        gradient: The newest.
-        mean: Its running mean, in the bases.
+        mean: The gradient's running mean, in the bases.
         square: Its running square, in the bases.
         left: The side of the inputs; None for one without a basis.
         right: The side of the outputs.
     """
 
-    gradient: Array
     mean: Array
     square: Array
     left: Side | None
@@ -137,8 +105,14 @@ class SOAPState(NamedTuple):
     matrices: tuple[MatrixState, ...]
 
 
-def soap(rate: Any, b1: Any, b2: Any, eps: Any, refresh: int, largest: int) -> Renewing:
+def soap(
+    rate: Any, b1: Any, b2: Any, eps: Any, refresh: int, largest: int
+) -> optax.GradientTransformationExtraArgs:
     """The optimiser, as an optax transformation.
+
+    Its `update` takes the number of the step in its training, `step`, which decides about renewals. Under `vmap` that
+    is one number for all chains, and bases are computed only where they are due. Without it the optimiser counts for
+    itself.
 
     Args:
         rate: From the number of a step in its training to a learning rate.
@@ -148,7 +122,8 @@ def soap(rate: Any, b1: Any, b2: Any, eps: Any, refresh: int, largest: int) -> R
         refresh: Steps from one renewal of the bases to the next.
         largest: The longest side with a basis.
     """
-    every = min(STRETCH, refresh)
+    # In bases that stay, no mean is longer than so many roots of its square. New bases turn the mean, not the square.
+    longest = jnp.maximum(1, (1 - b1) / jnp.sqrt(1 - b2))
 
     def init(params: Params) -> SOAPState:
         states = []
@@ -157,30 +132,27 @@ def soap(rate: Any, b1: Any, b2: Any, eps: Any, refresh: int, largest: int) -> R
             sides = (
                 [_side(length, matrix.dtype, largest) for length in matrix.shape] if matrix.ndim == 2 else (None, None)
             )
-            states.append(MatrixState(zeros, zeros, zeros, *sides))
+            states.append(MatrixState(zeros, zeros, *sides))
         return SOAPState(jnp.zeros((), jnp.int32), tuple(states))
 
-    def update(updates: Params, state: SOAPState, step: Any) -> tuple[Params, SOAPState]:
+    def update(
+        updates: Params, state: SOAPState, params: Params | None = None, *, step: Any = None, **_: Any
+    ) -> tuple[Params, SOAPState]:
+        number = state.count if step is None else step
+        due = (number % refresh == 0) | ((number < refresh) & (number & (number - 1) == 0))  # early at powers of two too
+        old = jax.lax.cond(due, lambda all: tuple(map(_followed, all)), lambda all: all, state.matrices)
         layout, count = Layout(updates), state.count + 1
         found, states = [], []
-        for gradient, old in zip(layout.matrices(updates), state.matrices, strict=True):
-            turned = _into(gradient, old)
-            mean = b1 * old.mean + (1 - b1) * turned
-            square = b2 * old.square + (1 - b2) * jnp.square(turned)
+        for gradient, one in zip(layout.matrices(updates), old, strict=True):
+            turned = _into(gradient, one)
+            mean = b1 * one.mean + (1 - b1) * turned
+            square = b2 * one.square + (1 - b2) * jnp.square(turned)
             scaled = (mean / (1 - b1**count)) / (jnp.sqrt(square / (1 - b2**count)) + eps)
-            found.append(-rate(step) * _back(scaled, old))
-            states.append(old._replace(gradient=gradient, mean=mean, square=square))
+            found.append(-rate(number) * _back(jnp.clip(scaled, -longest, longest), one))
+            states.append(_learned(one._replace(mean=mean, square=square), gradient, b2))
         return layout.tree(found), SOAPState(count, tuple(states))
 
-    def renew(state: SOAPState, step: Any) -> SOAPState:
-        """Let the factors see the newest gradient, and the bases follow them where that is due."""
-        decay = b2**every
-        due = (step % refresh < every) | ((step < refresh) & (step & (step - 1) == 0))  # early, at powers of two too
-        matrices = tuple(_learned(one, decay) for one in state.matrices)
-        matrices = jax.lax.cond(due, lambda all: tuple(map(_followed, all)), lambda all: all, matrices)
-        return state._replace(matrices=matrices)
-
-    return Renewing(init, update, renew, every)
+    return optax.GradientTransformationExtraArgs(init, update)
 
 
 def _side(length: int, dtype: Any, largest: int) -> Side | None:
@@ -202,9 +174,9 @@ def _back(matrix: Array, state: MatrixState) -> Array:
     return matrix if state.right is None else matrix @ state.right.transposed
 
 
-def _learned(state: MatrixState, decay: Any) -> MatrixState:
-    """The state with factors that have seen the newest gradient."""
-    left, right, gradient = state.left, state.right, state.gradient
+def _learned(state: MatrixState, gradient: Array, decay: Any) -> MatrixState:
+    """The state with factors that have seen a gradient."""
+    left, right = state.left, state.right
     if left is not None:
         left = left._replace(factor=decay * left.factor + (1 - decay) * gradient @ gradient.T)
     if right is not None:

@@ -9,7 +9,6 @@ import optax
 
 from anchorwalk import tree
 from anchorwalk.objective import Batch, Batches, anchored_loss, validation_loss
-from anchorwalk.optimizers.soap import Renewing
 from anchorwalk.optimizers.training import Training
 from anchorwalk.problem import Data, Problem
 from anchorwalk.types import Array, Key, Params
@@ -122,7 +121,7 @@ def train(
         loss, gradient = jax.value_and_grad(batch_loss)(params)
         # Some optax optimisers, such as L-BFGS, want to see the loss too.
         extra = {"value": loss, "grad": gradient, "value_fn": batch_loss}
-        extra |= {"step": number} if isinstance(optimizer, Renewing) else {}
+        extra |= {"step": number} if getattr(training.optimizer, "takes_step", False) else {}
         updates, state = optimizer.update(gradient, state, params, **extra)
         return optax.apply_updates(params, updates), state, loss * jnp.sum(batch.present) / problem.n
 
@@ -134,18 +133,7 @@ def train(
             return params, state, inner[2] + loss
 
         start = (carry.params, carry.state, jnp.zeros((), dtype))
-        if isinstance(optimizer, Renewing):
-            every, renew = optimizer.every, optimizer.renew
-
-            def stretch(i: Array, inner: tuple[Params, Any, Array]) -> Any:
-                params, state, loss = inner
-                first, last = i * every, jnp.minimum((i + 1) * every, batches.steps)
-                state = renew(state, number * batches.steps + first)
-                return jax.lax.fori_loop(first, last, body, (params, state, loss))
-
-            params, state, loss = jax.lax.fori_loop(0, -(-batches.steps // every), stretch, start)
-        else:
-            params, state, loss = jax.lax.fori_loop(0, batches.steps, body, start)
+        params, state, loss = jax.lax.fori_loop(0, batches.steps, body, start)
         carry = carry._replace(params=params, state=state, losses=carry.losses.at[number].set(loss))
         if carry.least is None:
             return carry
