@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 BIN := $(VENV)/bin
 
-.PHONY: run test test-slow lint format figures results docs docs-tables references benchmark study imdb bench versions comparison clean
+.PHONY: run test test-slow lint format figures results docs docs-tables references benchmark study sequential imdb bench versions comparison clean
 
 run: $(VENV)/installed  ## the main job: anchored against sequential anchored ensembles on the energy data
 	$(BIN)/python -m anchorwalk demo
@@ -82,6 +82,9 @@ benchmark: $(VENV)/installed  ## the records of uci_gap: all budgets, 100 runs o
 
 study: $(VENV)/installed  ## what walks, moved targets and the number of chains change on uci_gap and dermamnist
 	XLA_FLAGS=--xla_cpu_multi_thread_eigen=false $(BIN)/python experiments/study.py
+
+sequential: $(VENV)/installed  ## chains of short trainings beside plans of one member a chain, with SOAP
+	XLA_FLAGS=--xla_cpu_multi_thread_eigen=false $(BIN)/python experiments/sequential.py
 
 imdb: $(VENV)/installed  ## both priors of imdb, then AE and SAE with the better one: hours
 	$(BIN)/python experiments/imdb.py

@@ -20,8 +20,7 @@ class Optimizer(Protocol):
 
     Its numbers are leaves, so that another rate compiles nothing: `build` sees them traced and cannot branch on them.
     One that offers `to_json`, a dictionary with "name" and "settings", is stored with its settings. With
-    `any_steps = True` the number of steps is traced too, and trainings of other lengths compile nothing. With
-    `takes_step = True` its `update` is given `step`, the number of the step in the training, the same in all chains.
+    `any_steps = True` the number of steps is traced too, and trainings of other lengths compile nothing.
 
     Example:
         >>> import dataclasses, jax, optax, anchorwalk as aw

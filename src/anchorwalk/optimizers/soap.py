@@ -5,6 +5,7 @@ Adam runs on the gradient in the bases of their eigenvectors, where its square r
 parameter by parameter. The bases follow by one step of orthogonal iteration every few steps.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from anchorwalk import checks, tree
 from anchorwalk.optimizers.recipes import cosine, set_rates
 from anchorwalk.serial import Settings
 from anchorwalk.types import Array, Params
+
 
 @tree.node(static=("refresh", "largest"))
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class SOAP(Settings):
     Example:
         >>> import anchorwalk as aw
         >>> aw.SOAP(3e-3, end_rate=3e-5)
-        SOAP(rate=0.003, end_rate=3e-05, b1=0.95, b2=0.95, eps=1e-08, refresh=10, largest=256)
+        SOAP(rate=0.003, end_rate=3e-05, b1=0.95, b2=0.95, eps=1e-08, refresh=32, largest=256)
     """
 
     rate: float
@@ -49,10 +51,10 @@ class SOAP(Settings):
     b1: float = 0.95
     b2: float = 0.95
     eps: float = 1e-8
-    refresh: int = 10
+    refresh: int = 32
     largest: int = 256
 
-    any_steps = takes_step = True
+    any_steps = True
 
     def __post_init__(self) -> None:
         set_rates(self, "SOAP", self.rate, self.end_rate)
@@ -62,10 +64,39 @@ class SOAP(Settings):
         object.__setattr__(self, "refresh", checks.count("SOAP(refresh=)", self.refresh))
         object.__setattr__(self, "largest", checks.count("SOAP(largest=)", self.largest, least=0))
 
-    def build(self, steps: int) -> optax.GradientTransformation:
+    def build(self, steps: int) -> "Renewing":
         """The optimiser for a training of `steps` steps."""
         schedule = cosine(self.rate, self.end_rate, steps)
         return soap(schedule, self.b1, self.b2, self.eps, self.refresh, self.largest)
+
+
+class Renewing(optax.GradientTransformationExtraArgs):  # type: ignore[misc]
+    """An optimiser with work that is done once in many steps, such as the renewal of bases.
+
+    A training passes `step`, the number of the step, to `update`, and does that work itself between stretches of
+    `every` steps: `learn(state, gradients, count)` takes the gradients of a stretch, the first `count` of a stack, and
+    `renew(state)` what follows from them. One product for all of them costs a fraction of one in every step; and a
+    condition under `vmap` on what a state counts would compute both of its branches. An `update` without `step` does
+    all by its own count.
+    """
+
+    learn: Callable[[Any, Params, Any], Any]
+    renew: Callable[[Any], Any]
+    every: int
+
+    def __new__(cls, init: Any, update: Any, learn: Any, renew: Any, every: int) -> "Renewing":
+        """Make one of its functions."""
+
+        def whole(updates: Params, state: Any, params: Params | None = None, *, step: Any = None, **_: Any) -> Any:
+            if step is not None:
+                return update(updates, state, step)
+            state = jax.lax.cond(state.count % every == 0, renew, lambda state: state, state)
+            moves, state = update(updates, state, state.count)
+            return moves, learn(state, jax.tree.map(lambda leaf: leaf[None], updates), 1)
+
+        made: Renewing = super().__new__(cls, init, whole)
+        made.learn, made.renew, made.every = learn, renew, every
+        return made
 
 
 class Side(NamedTuple):
@@ -105,14 +136,8 @@ class SOAPState(NamedTuple):
     matrices: tuple[MatrixState, ...]
 
 
-def soap(
-    rate: Any, b1: Any, b2: Any, eps: Any, refresh: int, largest: int
-) -> optax.GradientTransformationExtraArgs:
+def soap(rate: Any, b1: Any, b2: Any, eps: Any, refresh: int, largest: int) -> Renewing:
     """The optimiser, as an optax transformation.
-
-    Its `update` takes the number of the step in its training, `step`, which decides about renewals. Under `vmap` that
-    is one number for all chains, and bases are computed only where they are due. Without it the optimiser counts for
-    itself.
 
     Args:
         rate: From the number of a step in its training to a learning rate.
@@ -135,24 +160,29 @@ def soap(
             states.append(MatrixState(zeros, zeros, *sides))
         return SOAPState(jnp.zeros((), jnp.int32), tuple(states))
 
-    def update(
-        updates: Params, state: SOAPState, params: Params | None = None, *, step: Any = None, **_: Any
-    ) -> tuple[Params, SOAPState]:
-        number = state.count if step is None else step
-        due = (number % refresh == 0) | ((number < refresh) & (number & (number - 1) == 0))  # early at powers of two too
-        old = jax.lax.cond(due, lambda all: tuple(map(_followed, all)), lambda all: all, state.matrices)
+    def update(updates: Params, state: SOAPState, step: Any) -> tuple[Params, SOAPState]:
         layout, count = Layout(updates), state.count + 1
         found, states = [], []
-        for gradient, one in zip(layout.matrices(updates), old, strict=True):
+        for gradient, one in zip(layout.matrices(updates), state.matrices, strict=True):
             turned = _into(gradient, one)
             mean = b1 * one.mean + (1 - b1) * turned
             square = b2 * one.square + (1 - b2) * jnp.square(turned)
             scaled = (mean / (1 - b1**count)) / (jnp.sqrt(square / (1 - b2**count)) + eps)
-            found.append(-rate(number) * _back(jnp.clip(scaled, -longest, longest), one))
-            states.append(_learned(one._replace(mean=mean, square=square), gradient, b2))
+            found.append(-rate(step) * _back(jnp.clip(scaled, -longest, longest), one))
+            states.append(one._replace(mean=mean, square=square))
         return layout.tree(found), SOAPState(count, tuple(states))
 
-    return optax.GradientTransformationExtraArgs(init, update)
+    def learn(state: SOAPState, gradients: Params, count: Any) -> SOAPState:
+        age = count - 1 - jnp.arange(jax.tree.leaves(gradients)[0].shape[0])
+        weights = jnp.where(age >= 0, (1 - b2) * b2 ** jnp.maximum(age, 0), 0)
+        matrices = jax.vmap(Layout(tree.lane(gradients, 0)).matrices)(gradients)
+        found = [_learned(*both, weights, b2**count) for both in zip(state.matrices, matrices, strict=True)]
+        return state._replace(matrices=tuple(found))
+
+    def renew(state: SOAPState) -> SOAPState:
+        return state._replace(matrices=tuple(map(_followed, state.matrices)))
+
+    return Renewing(init, update, learn, renew, refresh)
 
 
 def _side(length: int, dtype: Any, largest: int) -> Side | None:
@@ -174,13 +204,14 @@ def _back(matrix: Array, state: MatrixState) -> Array:
     return matrix if state.right is None else matrix @ state.right.transposed
 
 
-def _learned(state: MatrixState, gradient: Array, decay: Any) -> MatrixState:
-    """The state with factors that have seen a gradient."""
+def _learned(state: MatrixState, gradients: Array, weights: Array, decay: Any) -> MatrixState:
+    """The state with factors that have seen a stack of gradients."""
     left, right = state.left, state.right
+    weighted = weights.reshape(-1, *[1] * (gradients.ndim - 1)) * gradients
     if left is not None:
-        left = left._replace(factor=decay * left.factor + (1 - decay) * gradient @ gradient.T)
+        left = left._replace(factor=decay * left.factor + jnp.einsum("kij,klj->il", weighted, gradients))
     if right is not None:
-        right = right._replace(factor=decay * right.factor + (1 - decay) * gradient.T @ gradient)
+        right = right._replace(factor=decay * right.factor + jnp.einsum("kij,kil->jl", weighted, gradients))
     return state._replace(left=left, right=right)
 
 

@@ -9,6 +9,7 @@ import optax
 
 from anchorwalk import tree
 from anchorwalk.objective import Batch, Batches, anchored_loss, validation_loss
+from anchorwalk.optimizers.soap import Renewing
 from anchorwalk.optimizers.training import Training
 from anchorwalk.problem import Data, Problem
 from anchorwalk.types import Array, Key, Params
@@ -114,26 +115,44 @@ def train(
     dtype = problem.data.weights.dtype
     optimizer = training.build(problem.n)
 
-    def step(number: Array, batch: Batch, params: Params, state: Any) -> tuple[Params, Any, Array]:
+    def step(number: Array, batch: Batch, params: Params, state: Any) -> tuple[Params, Any, Array, Params]:
         def batch_loss(params: Params) -> Array:
             return anchored_loss(problem, anchor, params, batch, noise)
 
         loss, gradient = jax.value_and_grad(batch_loss)(params)
         # Some optax optimisers, such as L-BFGS, want to see the loss too.
         extra = {"value": loss, "grad": gradient, "value_fn": batch_loss}
-        extra |= {"step": number} if getattr(training.optimizer, "takes_step", False) else {}
+        extra |= {"step": number} if isinstance(optimizer, Renewing) else {}
         updates, state = optimizer.update(gradient, state, params, **extra)
-        return optax.apply_updates(params, updates), state, loss * jnp.sum(batch.present) / problem.n
+        return optax.apply_updates(params, updates), state, loss * jnp.sum(batch.present) / problem.n, gradient
 
     def epoch(number: Array, carry: _Carry) -> _Carry:
         batches = shuffled(jax.random.fold_in(key, number), problem.data, training.batch_size)
 
         def body(i: Array, inner: tuple[Params, Any, Array]) -> tuple[Params, Any, Array]:
-            params, state, loss = step(number * batches.steps + i, batches[i], *inner[:2])
+            params, state, loss, _ = step(number * batches.steps + i, batches[i], *inner[:2])
             return params, state, inner[2] + loss
 
+        def stretch(i: Array, inner: tuple[Params, Any, Array]) -> tuple[Params, Any, Array]:
+            first, last = i * every, jnp.minimum((i + 1) * every, batches.steps)
+            before = number * batches.steps - 1
+            due = (before + last) // every != (before + first) // every  # an epoch may have fewer steps
+            state = jax.lax.cond(due, optimizer.renew, lambda state: state, inner[1])
+            stack = jax.tree.map(lambda leaf: jnp.zeros((every, *leaf.shape), leaf.dtype), inner[0])
+
+            def keeping(i: Array, inner: tuple[Params, Any, Array, Params]) -> tuple[Params, Any, Array, Params]:
+                params, state, loss, gradient = step(number * batches.steps + i, batches[i], *inner[:2])
+                stack = jax.tree.map(lambda all, leaf: all.at[i - first].set(leaf), inner[3], gradient)
+                return params, state, inner[2] + loss, stack
+
+            params, state, loss, stack = jax.lax.fori_loop(first, last, keeping, (inner[0], state, inner[2], stack))
+            return params, optimizer.learn(state, stack, last - first), loss
+
         start = (carry.params, carry.state, jnp.zeros((), dtype))
-        params, state, loss = jax.lax.fori_loop(0, batches.steps, body, start)
+        every = getattr(optimizer, "every", 1)
+        by_stretches = isinstance(optimizer, Renewing)
+        count = -(-batches.steps // every)
+        params, state, loss = jax.lax.fori_loop(0, count, stretch if by_stretches else body, start)
         carry = carry._replace(params=params, state=state, losses=carry.losses.at[number].set(loss))
         if carry.least is None:
             return carry
