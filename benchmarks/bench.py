@@ -395,6 +395,41 @@ def rows_of_a_call(rows=1600):
     }
 
 
+def optimizers(repeats=9):
+    """Processor seconds of an epoch by optimiser, as ratios to Adam's: medians of interleaved repetitions."""
+    network = aw.networks.mlp(8, (50,), 2)
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(512, 8)).astype(np.float32), rng.normal(size=512).astype(np.float32)
+    mlp = aw.Problem(network.init, network.apply, aw.HeteroscedasticNormal(), aw.Prior(scale=0.2), data=data)
+    cases = {"mlp, one chain": (mlp, 8, 20, 1), "mlp, ten chains": (mlp, 8, 20, 10)}
+    cases["lenet5, one chain"] = lenet_problem(1120), 56, 1, 1
+    found = {}
+    for name, (problem, batch_size, epochs, count) in cases.items():
+        keys = jax.random.split(jax.random.key(0), count)
+        starts, programs = jax.vmap(problem.init)(keys), {}
+        for optimizer in (aw.Adam(1e-3), aw.Lion(1e-3), aw.SOAP(1e-3)):
+            training = aw.Training(optimizer, epochs, batch_size, evaluate=False)
+
+            def chains_of(keys, starts, problem=problem, training=training):
+                return jax.vmap(lambda key, start: train(key, problem, training, start, start).params)(keys, starts)
+
+            def one_of(keys, starts, problem=problem, training=training):
+                return train(keys[0], problem, training, tree.lane(starts, 0), tree.lane(starts, 0)).params
+
+            program = jax.jit(chains_of if count > 1 else one_of)
+            programs[type(optimizer).__name__] = lambda run=program, a=keys, b=starts: jax.block_until_ready(run(a, b))
+        used = {kind: [] for kind in programs}
+        for repeat in range(repeats + 1):
+            for kind, run in programs.items():
+                began = time.process_time()
+                run()
+                if repeat:
+                    used[kind].append(time.process_time() - began)
+        ratios = {kind: np.divide(seconds, used["Adam"]) for kind, seconds in used.items()}
+        found[name] = {kind: round(float(np.median(values)), 3) for kind, values in ratios.items()}
+    return found
+
+
 def show(rows):
     table = Table(title="Training throughput: medians, repetitions interleaved", title_justify="left")
     for name in ("network", "variant", "rows/s", "lowest", "highest", "x plain loop", "x PyTorch", "of peak"):
@@ -427,6 +462,7 @@ def main():
         "embedding": embedding,
         "profile": profile,
         "narrow_outputs": narrow_outputs,
+        "optimizers": optimizers,
         "rows_of_a_call": rows_of_a_call,
         "prediction": lambda: prediction(arguments.members),
         "prediction_memory": lambda: prediction_memory(arguments.members),

@@ -148,3 +148,9 @@ def test_the_page_on_plans_is_made_from_the_records(script):
     readme = (ROOT / "README.md").read_text()
     assert page.with_table(readme, page.Table(page.benchmark())) == readme
     assert "{{" not in text
+
+
+def test_the_page_on_sequential_plans_is_made_from_the_records(script):
+    text = (ROOT / "docs" / "sequential.md").read_text()
+    assert text == script("sequential_page").render()
+    assert "{{" not in text

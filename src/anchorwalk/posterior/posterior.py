@@ -18,6 +18,7 @@ from anchorwalk.posterior.passes import Passes
 from anchorwalk.posterior.prediction import Prediction
 from anchorwalk.problem import check_apply, check_inputs
 from anchorwalk.run.store import MemoryStore, Round, Store
+from anchorwalk.run.store.base import status_of
 from anchorwalk.types import Apply, Inputs, Params
 
 
@@ -232,9 +233,6 @@ def _rounds(chains: list[list[Params]]) -> Iterator[Round]:
     for chain, draws in enumerate(chains):
         params = jax.tree.map(lambda leaf: leaf[None], tree.stack([jax.tree.map(np.asarray, draw) for draw in draws]))
         lead = (1, len(draws))
-        finite = np.ones(lead, bool)
-        for leaf in jax.tree.leaves(params):
-            finite &= np.isfinite(leaf.astype(np.float64)).reshape(*lead, -1).all(axis=-1)
-        found = Draws(params, np.zeros((*lead, 0)), finite, {})
-        status = np.where(finite, int(Status.OK), int(Status.DIVERGED))
-        yield Round((chain,), 0, "given", 0, 0, found, status, 0.0, ())
+        found = Draws(params, np.zeros((*lead, 0)), np.ones(lead, bool), {})
+        status = status_of(found, *lead)
+        yield Round((chain,), 0, "given", 0, 0, found._replace(good=status == Status.OK), status, 0.0, ())

@@ -19,6 +19,7 @@ from anchorwalk.run.callbacks import Callback, RoundInfo, RunCallback
 from anchorwalk.run.interrupt import Interrupt
 from anchorwalk.run.runners import Job, Layout, Result, Session
 from anchorwalk.run.store import Like, Round, Store
+from anchorwalk.run.store.base import status_of
 from anchorwalk.types import HostArray, Key
 
 ATTEMPTS = 3
@@ -145,7 +146,7 @@ class Loop:
         call = self.calls[block.number]
         states, draws = _read_only((result.states, result.draws))
         _check_result(states, draws, call, self.like)
-        status = _status(draws, call, len(block.lanes))
+        status = status_of(draws, len(block.lanes), call.draws)
         bad = np.zeros(len(block.lanes), bool)
         if call.draws and block.first == 0:  # a chain without a good first draw is begun anew
             bad = status[:, 0] != Status.OK
@@ -224,15 +225,6 @@ class Loop:
             failed=sum(len(store.failed()) for store in self.stores),
             last=last,
         )
-
-
-def _status(draws: Draws, call: Call, chains: int) -> HostArray:
-    """OK where the method says so and all numbers are finite."""
-    good = np.asarray(draws.good).reshape(chains, call.draws)
-    for leaf in jax.tree.leaves(draws.params) if call.draws else ():
-        finite = np.isfinite(np.asarray(leaf, np.float32 if leaf.dtype.itemsize < 4 else None))
-        good = good & finite.reshape(chains, call.draws, -1).all(axis=-1)
-    return np.where(good, int(Status.OK), int(Status.DIVERGED)).astype(np.int32)
 
 
 def _read_only(arrays: tuple[Any, Draws]) -> tuple[Any, Draws]:

@@ -74,7 +74,8 @@ def sample(
     _check_problem(problem, plan)
     places = [_open(store)]
     selected = _check_chains(chains, plan)
-    (posterior,) = _sample([key], problem, plan, _check_runner(runner), places, _check_callbacks(callbacks), selected)
+    chosen, listeners = _check_runner(runner), _check_callbacks(callbacks)
+    (posterior,) = _sample([key], problem, _prepared(key, problem, plan), plan, chosen, places, listeners, selected)
     return posterior
 
 
@@ -120,17 +121,22 @@ def sample_many(
         checks.reject("stores", f"{len(given)} for {len(roots)} keys", "one for each key", "Pass as many, or None.")
     listeners, chosen = _check_callbacks(callbacks), _check_runner(runner)
     everything = list(range(plan.chains))
-    prepared = [plan.method.prepare(jax.random.fold_in(key, Stream.PREPARE), problem) for key in roots]
+    prepared = [_prepared(key, problem, plan) for key in roots]
     if any(one is not problem for one in prepared):  # each run has data of its own, such as rows held back
         return [
-            _sample([key], problem, plan, chosen, [_open(place)], listeners, everything)[0]
-            for key, place in zip(roots, given, strict=True)
+            _sample([key], problem, own, plan, chosen, [_open(place)], listeners, everything)[0]
+            for key, own, place in zip(roots, prepared, given, strict=True)
         ]
-    return _sample(roots, problem, plan, chosen, [_open(place) for place in given], listeners, everything)
+    return _sample(roots, problem, problem, plan, chosen, [_open(place) for place in given], listeners, everything)
+
+
+def _prepared(key: Key, problem: Problem, plan: Plan) -> Problem:
+    return plan.method.prepare(jax.random.fold_in(key, Stream.PREPARE), problem)
 
 
 def _sample(
     roots: list[Key],
+    given: Problem,
     problem: Problem,
     plan: Plan,
     runner: Runner,
@@ -138,8 +144,7 @@ def _sample(
     listeners: Sequence[Callback],
     selected: list[int],
 ) -> list[Posterior]:
-    """Runs that share everything but their keys and stores."""
-    given, problem = problem, plan.method.prepare(jax.random.fold_in(roots[0], Stream.PREPARE), problem)
+    """Runs that share everything but their keys and stores, of a problem as it was given and as it was prepared."""
     calls = list(plan.method.calls(problem, plan.members))
     passes = plan.chains * sum(call.passes for call in calls)
     layout = runner.layout(problem, plan.chains * len(roots), passes, recorded_layout(stores[0]))

@@ -3,14 +3,25 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import jax
 import numpy as np
 
 from anchorwalk import checks, tree
+from anchorwalk.errors import Status
 from anchorwalk.methods.base import Draws, Member, MemberInfo, State
 from anchorwalk.types import HostArray, Params
 
 Header = Mapping[str, str]
 """All that must be equal for a run to resume, as text: from a name such as "prior" to a value or a fingerprint."""
+
+
+def status_of(draws: Draws, chains: int, count: int) -> HostArray:
+    """Of each of so many draws of each chain: OK where the method says so and all numbers are finite."""
+    good = np.asarray(draws.good).reshape(chains, count)
+    for leaf in jax.tree.leaves(draws.params) if count else ():
+        finite = np.isfinite(np.asarray(leaf, np.float32 if leaf.dtype.itemsize < 4 else None))
+        good = good & finite.reshape(chains, count, -1).all(axis=-1)
+    return np.where(good, int(Status.OK), int(Status.DIVERGED)).astype(np.int32)
 
 
 class Round(NamedTuple):
