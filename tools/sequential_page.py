@@ -5,7 +5,6 @@ from statistics import median
 from pages import ROOT, every, filled, shown, table
 
 LABELS = {"uci_gap-split5": "split 5", "uci_gap-split6": "split 6", "uci_gap-split0": "split 0"}
-BEST = 5
 
 
 def cells(label):

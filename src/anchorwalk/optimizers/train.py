@@ -1,5 +1,6 @@
 """`TRAIN(θ_anc, θ_init)` of Algorithms 1 and 2: minibatch descent on the anchored loss."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -23,6 +24,14 @@ class _Carry(NamedTuple):
     losses: Array
     best: Params
     least: Array | None
+
+
+class _Inner(NamedTuple):
+    """What an epoch hands on from step to step; `loss` is the sum so far, in shares of the epoch's mean."""
+
+    params: Params
+    state: Any
+    loss: Array
 
 
 PACKED = 4096
@@ -81,6 +90,33 @@ def restarted(state: Any) -> Any:
     return jax.tree.map(restart, state, is_leaf=is_schedule)
 
 
+def _by_stretches(
+    optimizer: Renewing,
+    one: Callable[[Array, _Inner], tuple[_Inner, Params]],
+    before: Any,
+    steps: Any,
+    start: _Inner,
+) -> _Inner:
+    """The steps of an epoch, which so many came before, with what the optimiser does between stretches of them."""
+    every = optimizer.every
+
+    def stretch(i: Array, inner: _Inner) -> _Inner:
+        first, last = i * every, jnp.minimum((i + 1) * every, steps)
+        due = (before + last - 1) // every != (before + first - 1) // every  # an epoch may have fewer steps
+        state = jax.lax.cond(due, optimizer.renew, lambda state: state, inner.state)
+        stack = jax.tree.map(lambda leaf: jnp.zeros((every, *leaf.shape), leaf.dtype), inner.params)
+
+        def keeping(i: Array, both: tuple[_Inner, Params]) -> tuple[_Inner, Params]:
+            inner, gradient = one(i, both[0])
+            return inner, jax.tree.map(lambda all, leaf: all.at[i - first].set(leaf), both[1], gradient)
+
+        inner, stack = jax.lax.fori_loop(first, last, keeping, (inner._replace(state=state), stack))
+        return inner._replace(state=optimizer.learn(inner.state, stack, last - first))
+
+    end: _Inner = jax.lax.fori_loop(0, -(-steps // every), stretch, start)
+    return end
+
+
 def train(
     key: Key,
     problem: Problem,
@@ -115,44 +151,33 @@ def train(
     dtype = problem.data.weights.dtype
     optimizer = training.build(problem.n)
 
-    def step(number: Array, batch: Batch, params: Params, state: Any) -> tuple[Params, Any, Array, Params]:
+    def step(number: Array, batch: Batch, inner: _Inner) -> tuple[_Inner, Params]:
+        """What follows a step, and its gradient."""
+
         def batch_loss(params: Params) -> Array:
             return anchored_loss(problem, anchor, params, batch, noise)
 
+        params, state, total = inner
         loss, gradient = jax.value_and_grad(batch_loss)(params)
         # Some optax optimisers, such as L-BFGS, want to see the loss too.
         extra = {"value": loss, "grad": gradient, "value_fn": batch_loss}
         extra |= {"step": number} if isinstance(optimizer, Renewing) else {}
         updates, state = optimizer.update(gradient, state, params, **extra)
-        return optax.apply_updates(params, updates), state, loss * jnp.sum(batch.present) / problem.n, gradient
+        total = total + loss * jnp.sum(batch.present) / problem.n
+        return _Inner(optax.apply_updates(params, updates), state, total), gradient
 
     def epoch(number: Array, carry: _Carry) -> _Carry:
         batches = shuffled(jax.random.fold_in(key, number), problem.data, training.batch_size)
+        before = number * batches.steps
 
-        def body(i: Array, inner: tuple[Params, Any, Array]) -> tuple[Params, Any, Array]:
-            params, state, loss, _ = step(number * batches.steps + i, batches[i], *inner[:2])
-            return params, state, inner[2] + loss
+        def one(i: Array, inner: _Inner) -> tuple[_Inner, Params]:
+            return step(before + i, batches[i], inner)
 
-        def stretch(i: Array, inner: tuple[Params, Any, Array]) -> tuple[Params, Any, Array]:
-            first, last = i * every, jnp.minimum((i + 1) * every, batches.steps)
-            before = number * batches.steps - 1
-            due = (before + last) // every != (before + first) // every  # an epoch may have fewer steps
-            state = jax.lax.cond(due, optimizer.renew, lambda state: state, inner[1])
-            stack = jax.tree.map(lambda leaf: jnp.zeros((every, *leaf.shape), leaf.dtype), inner[0])
-
-            def keeping(i: Array, inner: tuple[Params, Any, Array, Params]) -> tuple[Params, Any, Array, Params]:
-                params, state, loss, gradient = step(number * batches.steps + i, batches[i], *inner[:2])
-                stack = jax.tree.map(lambda all, leaf: all.at[i - first].set(leaf), inner[3], gradient)
-                return params, state, inner[2] + loss, stack
-
-            params, state, loss, stack = jax.lax.fori_loop(first, last, keeping, (inner[0], state, inner[2], stack))
-            return params, optimizer.learn(state, stack, last - first), loss
-
-        start = (carry.params, carry.state, jnp.zeros((), dtype))
-        every = getattr(optimizer, "every", 1)
-        by_stretches = isinstance(optimizer, Renewing)
-        count = -(-batches.steps // every)
-        params, state, loss = jax.lax.fori_loop(0, count, stretch if by_stretches else body, start)
+        start = _Inner(carry.params, carry.state, jnp.zeros((), dtype))
+        if isinstance(optimizer, Renewing):
+            params, state, loss = _by_stretches(optimizer, one, before, batches.steps, start)
+        else:
+            params, state, loss = jax.lax.fori_loop(0, batches.steps, lambda i, inner: one(i, inner)[0], start)
         carry = carry._replace(params=params, state=state, losses=carry.losses.at[number].set(loss))
         if carry.least is None:
             return carry
