@@ -2,8 +2,8 @@
 
 SOAP throughout. Plans of one member a chain, at three rates each, stand beside sequential plans of the same epochs:
 with and without the optimiser's state handed on (`keep_optimizer`) and the start moved with the anchor (`shift_start`),
-with steps of the walk from 0.05 to 1, and in other shapes. On uci_gap ten runs of each, on dermamnist (pixels from 0 to
-255, the reference's first 1000 rows) one. A cell that is recorded is not run again.
+with steps of the walk from 0.05 to 1, and in other shapes. On uci_gap ten runs of each, on dermamnist (the reference's
+first 1000 rows; pixels from 0 to 255, and divided by 255) one. A cell that is recorded is not run again.
 """
 
 import argparse
@@ -29,6 +29,11 @@ SHAPE = (1, 200, 9, 100)
 """Chains, epochs of the first training, members, epochs of a later one."""
 SHAPES = ((1, 400, 11, 60), (2, 200, 5, 75), (2, 100, 9, 50), (2, 330, 6, 34))
 DERMA_RATE, DERMA_BATCH = 3e-3, 56
+DERMA_SHAPE = (2, 20, 9, 10)
+DERMA_SHAPES = ((1, 40, 9, 20), (4, 10, 9, 5))
+DERMA_SINGLES = ((5, 40, 1.0), (20, 10, 1.0), (10, 20, 1 / 3), (10, 20, 3.0), (5, 40, 1 / 3), (20, 10, 3.0))
+DERMA_LONG = ((10, 20, 9, 10), (5, 40, 9, 20))
+DERMA_MANY = ((50, 20), (25, 40))
 
 
 def training(epochs, rate, batch_size):
@@ -72,13 +77,34 @@ def gap_plans():
     return found
 
 
-def derma_plans():
-    first, then = training(20, DERMA_RATE, DERMA_BATCH), training(10, DERMA_RATE, DERMA_BATCH)
-    found = {"10 x 20": aw.Plan(aw.AE(first), 10)}
-    for keep_and_shift in (True, False):
-        method = aw.SAE(first, then, aw.GuidedWalk(1.0), keep_optimizer=keep_and_shift, shift_start=keep_and_shift)
-        name = "2 x (20 + 8 x 10), step 1" + ", kept, shifted" * keep_and_shift
-        found[name] = aw.Plan(method, 2, 9)
+def derma_training(epochs, factor=1.0):
+    return training(epochs, factor * DERMA_RATE, DERMA_BATCH)
+
+
+def derma_sequential(shape, step=1.0, keep=True, shift=True):
+    chains, first, members, later = shape
+    walk = aw.GuidedWalk(step)
+    method = aw.SAE(derma_training(first), derma_training(later), walk, keep_optimizer=keep, shift_start=shift)
+    return aw.Plan(method, chains, members)
+
+
+def derma_plans(budget):
+    """By name; what is looked at first stands first."""
+    if budget == 1000:
+        found = {f"{shown(shape)}, step 1, kept, shifted": derma_sequential(shape) for shape in DERMA_LONG}
+        return found | {
+            f"{chains} x {epochs}": aw.Plan(aw.AE(derma_training(epochs)), chains) for chains, epochs in DERMA_MANY
+        }
+    found = {"10 x 20": aw.Plan(aw.AE(derma_training(20)), 10)}
+    for keep, shift in ((True, True), (False, False), (True, False), (False, True)):
+        parts = ["step 1", *["kept"] * keep, *["shifted"] * shift]
+        found[f"{shown(DERMA_SHAPE)}, {', '.join(parts)}"] = derma_sequential(DERMA_SHAPE, 1.0, keep, shift)
+    for shape in DERMA_SHAPES:
+        found[f"{shown(shape)}, step 1, kept, shifted"] = derma_sequential(shape)
+    found[f"{shown(DERMA_SHAPE)}, step 0.3, kept, shifted"] = derma_sequential(DERMA_SHAPE, 0.3)
+    for chains, epochs, factor in DERMA_SINGLES:
+        name = f"{chains} x {epochs}" + f", rate x {factor:g}" * (factor != 1)
+        found[name] = aw.Plan(aw.AE(derma_training(epochs, factor)), chains)
     return found
 
 
@@ -109,12 +135,15 @@ def run_gap(path, split):
         print(case.label, name, "median w1", np.median([one["w1"] for one in runs]).round(4), flush=True)
 
 
-def run_derma(path, runs_folder):
-    case, done = open_case("dermamnist", Variant(pixels="raw", test_rows=1000)), records.read(path)
-    for number, (name, plan) in enumerate(derma_plans().items()):
+def run_derma(path, runs_folder, pixels, budget):
+    case, done = open_case("dermamnist", Variant(pixels=pixels, test_rows=1000)), records.read(path)
+    for name, plan in derma_plans(budget).items():
         if f"{case.label}: {name}" in done:
             continue
-        posterior = aw.sample(jax.random.key(0), case.problem, plan, store=runs_folder / str(number), callbacks=[])
+        folder = runs_folder / f"{case.label} {name}".translate(str.maketrans(" ,", "__", "()"))
+        posterior = aw.sample(
+            jax.random.key(0), case.problem, plan, runner=aw.Local(threads=1, lanes=1), store=folder, callbacks=[]
+        )
         add(path, case, name, plan, [seen(case, posterior)])
         print(case.label, name, scores_of(case, posterior), flush=True)
 
@@ -123,6 +152,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--task", nargs="*", default=["uci_gap", "dermamnist"])
     parser.add_argument("--split", type=int, nargs="*", default=GAP_SPLITS)
+    parser.add_argument("--pixels", nargs="*", default=["raw", "unit"])
+    parser.add_argument("--budget", type=int, nargs="*", default=[200, 1000])
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--runs", type=Path, default=Path("runs/sequential"))
     arguments = parser.parse_args()
@@ -131,7 +162,8 @@ def main():
         for split in arguments.split:
             run_gap(arguments.out, split)
     if "dermamnist" in arguments.task:
-        run_derma(arguments.out, arguments.runs)
+        for budget, pixels in itertools.product(arguments.budget, arguments.pixels):
+            run_derma(arguments.out, arguments.runs, pixels, budget)
 
 
 if __name__ == "__main__":
