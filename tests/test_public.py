@@ -21,7 +21,7 @@ MODULES = sorted(
 PUBLIC = """
 AE Adam Autoregressive Bernoulli Call Categorical DeepEnsemble Description Diagnosis DiskStore Draws GuidedWalk HMC
 Hamiltonian HeteroscedasticNormal Independent Keys Likelihood Lion Local MAP MLflow Member MemberInfo MemoryStore Method
-Normal Optimizer Pilots Plan Planned Poisson Posterior Prediction Prior Problem Progress RandomWalk Rates Rotation
+Normal Optimizer Plan Planned Poisson Posterior Prediction Prior Problem Progress RandomWalk Rotation
 RoundInfo Runner SAE SGD SOAP Status Store TensorBoard Training Walk WalkInfo WalkState by_path cache_programs describe
 errors fan_in from_equinox from_flax from_haiku load networks plan_for sample sample_many testing to_arviz walks
 """
@@ -42,7 +42,7 @@ def test_every_public_object_has_an_example():
     # Read, not made:
     records = {"Description", "Diagnosis", "Member", "MemberInfo", "RoundInfo", "Status", "WalkInfo", "WalkState"}
     records |= {"Call", "Draws", "Keys"}  # what methods get and give
-    results = {"Pilots", "Planned", "Posterior", "Prediction", "Rates"}  # made by plan_for, sample and predict
+    results = {"Planned", "Posterior", "Prediction"}  # made by plan_for, sample and predict
     interfaces = {"Method", "Runner", "Store", "Walk"}
     modules = {"errors", "networks", "testing", "walks"}
     for name in set(aw.__all__) - records - results - interfaces - modules:

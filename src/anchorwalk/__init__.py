@@ -24,10 +24,8 @@ if _TYPE_CHECKING:
     from anchorwalk.methods.sae import SAE
     from anchorwalk.optimizers import SGD, SOAP, Adam, Lion, Optimizer, Training
     from anchorwalk.plan.describe import Description, describe
-    from anchorwalk.plan.pilots import Pilots
     from anchorwalk.plan.plan import Plan
     from anchorwalk.plan.planner import Planned, plan_for
-    from anchorwalk.plan.rates import Rates
     from anchorwalk.posterior.diagnose import Diagnosis
     from anchorwalk.posterior.load import load
     from anchorwalk.posterior.posterior import Posterior
@@ -85,7 +83,6 @@ __all__ = [
     "Method",
     "Normal",
     "Optimizer",
-    "Pilots",
     "Plan",
     "Planned",
     "Poisson",
@@ -95,7 +92,6 @@ __all__ = [
     "Problem",
     "Progress",
     "RandomWalk",
-    "Rates",
     "Rotation",
     "RoundInfo",
     "Runner",
@@ -141,10 +137,8 @@ _WHERE = {
     "methods.sae": "SAE",
     "optimizers": "SGD SOAP Adam Lion Optimizer Training",
     "plan.describe": "Description describe",
-    "plan.pilots": "Pilots",
     "plan.plan": "Plan",
     "plan.planner": "Planned plan_for",
-    "plan.rates": "Rates",
     "posterior.diagnose": "Diagnosis",
     "posterior.load": "load",
     "posterior.posterior": "Posterior",

@@ -43,7 +43,7 @@ class SOAP(Settings):
     Example:
         >>> import anchorwalk as aw
         >>> aw.SOAP(3e-3, end_rate=3e-5)
-        SOAP(rate=0.003, end_rate=3e-05, b1=0.95, b2=0.95, eps=1e-08, refresh=32, largest=256)
+        SOAP(rate=0.003, end_rate=3e-05, b1=0.95, b2=0.95, eps=1e-08, refresh=10, largest=256)
     """
 
     rate: float
@@ -51,7 +51,7 @@ class SOAP(Settings):
     b1: float = 0.95
     b2: float = 0.95
     eps: float = 1e-8
-    refresh: int = 32
+    refresh: int = 10
     largest: int = 256
 
     any_steps = True

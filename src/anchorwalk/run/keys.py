@@ -19,12 +19,8 @@ class Stream(enum.IntEnum):
     """Of the root key: what all chains share, such as one order of rows."""
     PREPARE = 2**32 - 2
     """Of the root key: `Method.prepare`, such as the choice of validation rows."""
-    PILOT = 2**32 - 3
-    """Of the root key: the planner's pilots."""
-    PROBE = 2**32 - 4
-    """Of the root key: the choice of inputs at which pilots are compared."""
-    TRIAL = 2**32 - 5
-    """Of the root key: the planner's trials of rates."""
+    TRIAL = 2**32 - 3
+    """Of the root key: the planner's trials."""
     START = 2**32 - 6
     """Of a chain's key, in the place of a call's number: `Method.start`."""
 

@@ -11,10 +11,10 @@ from anchorwalk.benchmark.methods.ae import AE
 from anchorwalk.benchmark.methods.base import Entry, Method
 from anchorwalk.benchmark.methods.deep_ensemble import DEEP_ENSEMBLE
 from anchorwalk.benchmark.methods.map import MAP
-from anchorwalk.benchmark.methods.planned import PLANNED, PLANNED_AT
+from anchorwalk.benchmark.methods.planned import PLANNED
 from anchorwalk.benchmark.methods.sae import SAE
 
-METHODS: dict[str, Method] = {method.name: method for method in (AE, SAE, PLANNED, PLANNED_AT, MAP, DEEP_ENSEMBLE)}
+METHODS: dict[str, Method] = {method.name: method for method in (AE, SAE, PLANNED, MAP, DEEP_ENSEMBLE)}
 
 GROUP = "anchorwalk.methods"
 """Entry points under which other packages offer methods; each is an object such as `Entry`."""
