@@ -82,3 +82,14 @@ def information(key: Key, problem: Problem, vector: Array, dense: bool) -> Array
     gradients = jnp.sqrt(data.weights)[:, None] * gradients
     total: Array = gradients.T @ gradients + jnp.diag(prior)
     return total
+
+
+def mean_information(key: Key, problem: Problem, positions: Array, dense: bool) -> Array:
+    """The mean of `information` over positions."""
+    count, size = positions.shape
+
+    def add(total: Array, one: tuple[Key, Array]) -> tuple[Array, None]:
+        return total + information(one[0], problem, one[1], dense), None
+
+    begin = jnp.zeros((size, size) if dense else (size,), positions.dtype)
+    return jax.lax.scan(add, begin, (jax.random.split(key, count), positions))[0] / count

@@ -21,17 +21,11 @@ TRAIN, FIRST, THEN = "train", "first", "then"
 
 
 class SAEState(NamedTuple):
-    """All that a chain needs to go on.
+    """All that a chain needs to go on."""
 
-    Attributes:
-        walk: The walk of the anchor and of the targets' perturbation, as one vector.
-        params: The last good optimum, from which the next training starts.
-        optimizer: The optimiser's state, where it is kept; else None.
-    """
-
-    walk: WalkState
-    params: Params
-    optimizer: Any = None
+    walk: WalkState  # of the anchor and of the targets' perturbation, as one vector
+    params: Params  # the last good optimum, from which the next training starts
+    optimizer: Any = None  # the optimiser's state, where it is kept
 
 
 @tree.node(static=("perturb_targets", "shared_order", "keep_optimizer", "shift_start"))
@@ -111,7 +105,7 @@ class SAE(Settings):
         if members > 1 and self.then is None:
             remedy = "Pass then=Training(...), the short training, or members=1."
             checks.reject("SAE(then=)", f"None for {members} members a chain", "a Training", remedy)
-        alike = self.then is None or _structure(self.first) == _structure(self.then)
+        alike = self.then is None or len({jax.tree.structure(one) for one in (self.first, self.then)}) == 1
         first, later = (TRAIN, TRAIN) if alike else (FIRST, THEN)
         yield Call(first, passes=self.first.epochs, trace=self.first.epochs)
         for _ in range(members - 1):
@@ -153,7 +147,3 @@ class SAE(Settings):
             acceptance=acceptance,
         )
         return SAEState(walk, params, optimizer), draws
-
-
-def _structure(training: Training) -> Any:
-    return jax.tree.structure(training)
