@@ -1,7 +1,6 @@
 """Deep ensembles: the members of an anchored ensemble without anchors.
 
-Differs from the paper, which has none: it minimises -(log p(D | θ) + log p(θ)), the loss pulled towards the prior's
-mean, so that anchors are the only difference.
+Differs from the paper, which has none. The loss is -(log p(D | θ) + log p(θ)), pulled towards the prior's mean.
 """
 
 from dataclasses import dataclass

@@ -12,16 +12,12 @@ from anchorwalk.types import Array, Key, Params
 
 
 def widened(problem: Problem) -> Problem:
-    """The same problem with data and noise in float64; its values are those of the original.
-
-    The prior keeps the parameters' own dtype, which says in what precision draws are given back.
-    """
+    """The same problem with data and noise in float64; the prior keeps the parameters' own dtype, that of draws."""
 
     def wide(leaf: Any) -> Any:
         return np.asarray(leaf, np.float64) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating) else leaf
 
-    leaves, structure = jax.tree.flatten(problem)
-    copy: Problem = jax.tree.unflatten(structure, leaves)
+    copy: Problem = jax.tree.map(lambda leaf: leaf, problem)
     for name in ("data", "validation", "likelihood"):
         object.__setattr__(copy, name, jax.tree.map(wide, getattr(problem, name)))
     return copy

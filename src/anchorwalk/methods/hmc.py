@@ -1,13 +1,10 @@
 """Hamiltonian Monte Carlo with a metric of its own for each chain, by blackjax's kernel.
 
 Differs from the paper, which has none: it samples the posterior itself, at a cost that only small networks can afford.
-Starts are more dispersed than the posterior: a draw from the prior and a short descent, or the optimum of a training
-towards such a draw. Windows of warm-up, each about twice as long as the last, take a chain's mass matrix from the
-Fisher information where the last window has been.
-
-After warm-up the mass matrix goes on as the running mean of the information since the last window: frozen, it lets
-chains stick at places of larger curvature than warm-up saw. Mass matrix and step size change by 1 / t at iteration t,
-so that the draws still have the posterior as their limit (diminishing adaptation; Roberts and Rosenthal 2007).
+Starts are more dispersed than the posterior. Each window of warm-up takes a chain's mass matrix from the Fisher
+information where the last window has been. After warm-up the mass matrix goes on as a running mean: frozen, it lets
+chains stick at places of larger curvature. It and the step size change by 1 / t at iteration t, so that the draws still
+have the posterior as their limit (diminishing adaptation; Roberts and Rosenthal 2007).
 
 Everything is in float64: energies of a few thousand nats leave float32 too few digits for accept/reject.
 """

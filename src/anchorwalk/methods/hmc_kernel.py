@@ -30,8 +30,7 @@ class Geometry(NamedTuple):
 def geometry(mass: Array) -> Geometry:
     """The geometry of a mass matrix, or of the diagonal of one.
 
-    Chains take turns: XLA's CPU programs wait for each other for ever where two of them factorise batches of matrices
-    at the same time.
+    Chains take turns: two of XLA's CPU programs that factorise batches at the same time wait for each other for ever.
     """
     if mass.ndim == 1:
         return Geometry(1 / mass, jnp.sqrt(mass))

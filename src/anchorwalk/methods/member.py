@@ -36,41 +36,31 @@ def train_member(
     likelihood's noise; `state` is the optimiser's, where members hand it on; `info` are further numbers of the draw.
     """
     params, losses, after_state = train(order_key, problem, training, anchor, start, noise, state)
-    before, after = _evaluate_both(problem, training, anchor, start, params, noise)
-    final_loss = after.loss
-    if not training.evaluate:  # one batch is enough to see whether the loss is finite
+    if training.evaluate:
+        both = jax.tree.map(lambda *leaves: jnp.stack(leaves), start, params)
+        # A loop of two, so that the pass over the data is compiled once.
+        found = jax.lax.map(lambda one: evaluate(problem, anchor, one, noise, training.batch_size), both)
+        before, after = tree.lane(found, 0), tree.lane(found, 1)
+        final_loss = after.loss
+    else:  # one batch is enough to see whether the loss is finite
+        before = after = Evaluation(jnp.full((), jnp.nan), jnp.full((), jnp.nan))
         first_batch = in_order(problem.data, training.batch_size)[0]
         final_loss = anchored_loss(problem, anchor, params, first_batch, noise)
     good = tree.all_finite(params) & jnp.isfinite(final_loss)
     kept = None if state is None else tree.where(good, after_state, state)
-    found = {
+    numbers = {
         "loss_start": before.loss,
         "loss_end": after.loss,
         "gradient_norm_start": before.gradient_norm,
         "gradient_norm_end": after.gradient_norm,
         **info,
     }
-    draw = Draws(params, losses, good, found)
+    draw = Draws(params, losses, good, numbers)
     return tree.where(good, params, start), kept, jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], draw)
 
 
-def _evaluate_both(
-    problem: Problem, training: Training, anchor: Params, before: Params, after: Params, noise: Array | None
-) -> tuple[Evaluation, Evaluation]:
-    if not training.evaluate:
-        nan = jnp.full((), jnp.nan)
-        return Evaluation(nan, nan), Evaluation(nan, nan)
-    both = jax.tree.map(lambda *leaves: jnp.stack(leaves), before, after)
-    # A loop of two, so that the pass over the data is compiled once.
-    found = jax.lax.map(lambda params: evaluate(problem, anchor, params, noise, training.batch_size), both)
-    return tree.lane(found, 0), tree.lane(found, 1)
-
-
 def position_like(problem: Problem, perturb_targets: bool) -> jax.ShapeDtypeStruct:
-    """Shape and dtype of a walk's position: a number for each parameter and, where they are moved, for each target.
-
-    They are one vector: one walk and one draw of random numbers serve all of them.
-    """
+    """Shape and dtype of a walk's position: one vector, for each parameter and, where they are moved, each target."""
     size = problem.size + (problem.data.y.size if perturb_targets else 0)
     dtype = tree.precise(jnp.result_type(*jax.tree.leaves(problem.params_like)))
     return jax.ShapeDtypeStruct((size,), dtype)  # type: ignore[no-untyped-call]
@@ -100,11 +90,7 @@ def check_perturbs(method: str, perturb_targets: bool, problem: Problem) -> None
 
 
 def prepare(key: Key, problem: Problem, trainings: dict[str, Training | None]) -> Problem:
-    """The problem with validation rows held back, where trainings keep their best epoch and there are none.
-
-    Raises:
-        InvalidInput: Batches that are larger than the data.
-    """
+    """The problem with validation rows held back, where trainings keep their best epoch; refuse too large batches."""
     used = {name: training for name, training in trainings.items() if training is not None}
     held_back = ""
     if any(training.keep == "best" for training in used.values()) and problem.validation is None:
@@ -118,10 +104,7 @@ def prepare(key: Key, problem: Problem, trainings: dict[str, Training | None]) -
 
 
 class FromScratch:
-    """A method of one member a chain, trained from scratch; towards the prior's mean, unless `start` and `step` differ.
-
-    A method adds the dataclass with the field `training` and, where it has it, `shared_order`.
-    """
+    """A method of one member a chain, trained from scratch; towards the prior's mean, unless a method overrides it."""
 
     training: Training
     shared_order: bool = False

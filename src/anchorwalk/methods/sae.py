@@ -37,11 +37,10 @@ class SAE(Settings):
         first: The training from scratch of each chain's first member.
         then: The training of each later member from the previous optimum.
         walk: How the anchors walk through the prior.
-        perturb_targets: For normal likelihoods: whether each member's targets are moved by a draw of the likelihood's
-            noise that walks with its anchor. The paper has none; on a linear model it makes the members exact
-            posterior samples.
-        shared_order: Whether all chains visit the rows in one common order. It is faster (one gather serves all
-            chains), and the chains' minibatch noise is then no longer independent.
+        perturb_targets: For normal likelihoods: whether a draw of the noise, which walks with the anchor, moves each
+            member's targets. The paper has none. On a linear model the members are then exact posterior samples.
+        shared_order: Whether all chains visit the rows in one common order. This is faster, but the chains' minibatch
+            noise is then no longer independent.
         keep_optimizer: Whether a chain's trainings hand the optimiser's state on, so that a short one need not learn
             the gradient's scale anew. Its schedule begins anew. Both trainings then have optimisers of one kind.
         shift_start: Whether a later training starts from the previous optimum moved as far as its anchor moved, and not
