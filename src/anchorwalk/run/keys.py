@@ -15,18 +15,12 @@ from anchorwalk.types import Array, Key
 class Stream(enum.IntEnum):
     """Numbers that no chain and no call has."""
 
-    SHARED = 2**32 - 1
-    """Of the root key: what all chains share, such as one order of rows."""
-    PREPARE = 2**32 - 2
-    """Of the root key: `Method.prepare`, such as the choice of validation rows."""
-    PILOT = 2**32 - 3
-    """Of the root key: the planner's pilots."""
-    PROBE = 2**32 - 4
-    """Of the root key: the choice of inputs at which pilots are compared."""
-    TRIAL = 2**32 - 5
-    """Of the root key: the planner's trials of rates."""
-    START = 2**32 - 6
-    """Of a chain's key, in the place of a call's number: `Method.start`."""
+    SHARED = 2**32 - 1  # of the root key: what all chains share, such as one order of rows
+    PREPARE = 2**32 - 2  # of the root key: `Method.prepare`, such as the choice of validation rows
+    PILOT = 2**32 - 3  # of the root key: the planner's pilots
+    PROBE = 2**32 - 4  # of the root key: the choice of inputs at which pilots are compared
+    TRIAL = 2**32 - 5  # of the root key: the planner's trials of rates
+    START = 2**32 - 6  # of a chain's key, in the place of a call's number: `Method.start`
 
 
 def keys_of(root: Key, chain: Array | int, number: Array | int) -> Keys:
