@@ -13,6 +13,7 @@ from anchorwalk import tree
 from anchorwalk.errors import InvalidInput
 from anchorwalk.methods import hmc
 from anchorwalk.methods.density import information, log_density, widened
+from anchorwalk.methods.hmc_kernel import GAIN, GAIN_DELAY, LONGEST, SHORTEST, TARGET, geometry, run_block, tune_from
 from helpers import LinearGaussian, leaves_equal, stacked_params
 
 METHOD = aw.HMC(windows=(20, 40, 100), thin=1, leapfrogs=8, block=20, draws=100, descent=5)
@@ -71,31 +72,31 @@ def test_a_block_is_blackjaxs_own_kernel_with_that_mass_matrix(model):
     with jax.enable_x64(True):
         problem = widened(narrow)
         mass, start = jnp.asarray(model.precision), jnp.asarray([0.2, -0.4, 1.0])
-        tuning = hmc.tune_from(jnp.asarray(0.5))
-        found = hmc.run_block(KEY, problem, start, hmc.geometry(mass), tuning, False, jnp.int32(7), iterations, 6)
+        tuning = tune_from(jnp.asarray(0.5))
+        found = run_block(KEY, problem, start, geometry(mass), tuning, False, jnp.int32(7), iterations, 6)
         kernel = blackjax.hmc.build_kernel()
         state = blackjax.hmc.init(start, lambda vector: log_density(problem, vector))
         log_step, expected = jnp.log(0.5), []
         for i, key in enumerate(jax.random.split(KEY, iterations)):
             move_key, jitter_key = jax.random.split(key)
-            step = jnp.exp(log_step) * jax.random.uniform(jitter_key, (), float, hmc.SHORTEST, hmc.LONGEST)
+            step = jnp.exp(log_step) * jax.random.uniform(jitter_key, (), float, SHORTEST, LONGEST)
             inverse = jnp.linalg.inv(mass)
             state, info = kernel(move_key, state, lambda v: log_density(problem, v), step, inverse, 6)
-            log_step += hmc.GAIN / (hmc.GAIN_DELAY + 7 + i) * (info.acceptance_rate - hmc.TARGET)
+            log_step += GAIN / (GAIN_DELAY + 7 + i) * (info.acceptance_rate - TARGET)
             expected.append(np.asarray(state.position))
         moves = np.asarray(found.positions)
     # blackjax draws momenta by another root of the mass matrix where that is not diagonal: compare energies' law there,
     # and positions exactly where it is.
     with jax.enable_x64(True):
         diagonal = jnp.diag(mass)
-        found = hmc.run_block(KEY, problem, start, hmc.geometry(diagonal), tuning, False, jnp.int32(7), iterations, 6)
+        found = run_block(KEY, problem, start, geometry(diagonal), tuning, False, jnp.int32(7), iterations, 6)
         state = blackjax.hmc.init(start, lambda vector: log_density(problem, vector))
         log_step, expected = jnp.log(0.5), []
         for i, key in enumerate(jax.random.split(KEY, iterations)):
             move_key, jitter_key = jax.random.split(key)
-            step = jnp.exp(log_step) * jax.random.uniform(jitter_key, (), float, hmc.SHORTEST, hmc.LONGEST)
+            step = jnp.exp(log_step) * jax.random.uniform(jitter_key, (), float, SHORTEST, LONGEST)
             state, info = kernel(move_key, state, lambda v: log_density(problem, v), step, 1 / diagonal, 6)
-            log_step += hmc.GAIN / (hmc.GAIN_DELAY + 7 + i) * (info.acceptance_rate - hmc.TARGET)
+            log_step += GAIN / (GAIN_DELAY + 7 + i) * (info.acceptance_rate - TARGET)
             expected.append(np.asarray(state.position))
         np.testing.assert_allclose(found.positions, expected, rtol=1e-9, atol=1e-12)
     assert len(np.unique(moves.round(9), axis=0)) > iterations / 2

@@ -1,6 +1,5 @@
 """Anchored ensembles (paper, Algorithm 1): every member from scratch, each with its own anchor."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,20 +15,15 @@ from anchorwalk.types import Array, Key, Params
 
 
 class AEState(NamedTuple):
-    """What one training needs.
+    """What one training needs."""
 
-    Attributes:
-        position: The anchor, in prior standard deviations from the prior's mean, and the targets' perturbation.
-        params: Where training starts, and after it the optimum.
-    """
-
-    position: Array
-    params: Params
+    position: Array  # the anchor, in prior standard deviations from the prior's mean, and the targets' perturbation
+    params: Params  # where training starts, and after it the optimum
 
 
 @tree.node(static=("perturb_targets", "shared_order"))
 @dataclass(frozen=True)
-class AE(Settings):
+class AE(member.FromScratch, Settings):
     """Networks trained from scratch, each pulled towards its own draw from the prior; one a chain.
 
     Args:
@@ -51,20 +45,11 @@ class AE(Settings):
     shared_order: bool = False
 
     title = "Anchored ensemble"
-    one_member = True
-
-    def __post_init__(self) -> None:
-        member.check_training("AE(training=)", self.training)
 
     def prepare(self, key: Key, problem: Problem) -> Problem:
         """Hold validation rows back, where the best epoch is kept."""
         member.check_perturbs("AE", self.perturb_targets, problem)
-        return member.prepare(key, problem, {"AE(training=)": self.training})
-
-    def calls(self, problem: Problem | None, members: int) -> Iterator[Call]:
-        """One training."""
-        member.one_member("AE", members)
-        yield Call("train", passes=self.training.epochs, trace=self.training.epochs)
+        return super().prepare(key, problem)
 
     def start(self, keys: Keys, problem: Problem, attempt: Array) -> AEState:
         """Algorithm 1, lines 2 and 3: an anchor from the prior, and an initialisation."""

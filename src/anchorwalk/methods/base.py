@@ -76,7 +76,6 @@ class Method(Protocol):
         Raises:
             InvalidInput: A problem that the method cannot be used on.
         """
-        ...
 
     def start(self, keys: Keys, problem: Problem, attempt: Array) -> State:
         """A chain's first state; cheap.
@@ -87,7 +86,6 @@ class Method(Protocol):
             attempt: 0, and one more each time the chain's first draw was bad. It may change the initialisation, and
                 nothing that the chain samples from.
         """
-        ...
 
     def step(self, keys: Keys, problem: Problem, state: State, call: Call, number: Array) -> tuple[State, Draws]:
         """Carry out a call.
@@ -99,7 +97,6 @@ class Method(Protocol):
             call: Which call; known while tracing.
             number: Of the call in its chain, from 0; the same in all chains of a block.
         """
-        ...
 
     def calls(self, problem: Problem | None, members: int) -> Iterator[Call]:
         """The calls of a chain of so many members; those of fewer members come first and are the same.
@@ -111,7 +108,6 @@ class Method(Protocol):
         Raises:
             InvalidInput: A number of members that the method does not have.
         """
-        ...
 
 
 class MemberInfo(NamedTuple):

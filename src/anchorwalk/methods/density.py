@@ -12,16 +12,12 @@ from anchorwalk.types import Array, Key, Params
 
 
 def widened(problem: Problem) -> Problem:
-    """The same problem with data and noise in float64; its values are those of the original.
-
-    The prior keeps the parameters' own dtype, which says in what precision draws are given back.
-    """
+    """The same problem with data and noise in float64; the prior keeps the parameters' own dtype, that of draws."""
 
     def wide(leaf: Any) -> Any:
         return np.asarray(leaf, np.float64) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating) else leaf
 
-    leaves, structure = jax.tree.flatten(problem)
-    copy: Problem = jax.tree.unflatten(structure, leaves)
+    copy: Problem = jax.tree.map(lambda leaf: leaf, problem)
     for name in ("data", "validation", "likelihood"):
         object.__setattr__(copy, name, jax.tree.map(wide, getattr(problem, name)))
     return copy
@@ -82,3 +78,14 @@ def information(key: Key, problem: Problem, vector: Array, dense: bool) -> Array
     gradients = jnp.sqrt(data.weights)[:, None] * gradients
     total: Array = gradients.T @ gradients + jnp.diag(prior)
     return total
+
+
+def mean_information(key: Key, problem: Problem, positions: Array, dense: bool) -> Array:
+    """The mean of `information` over positions."""
+    count, size = positions.shape
+
+    def add(total: Array, one: tuple[Key, Array]) -> tuple[Array, None]:
+        return total + information(one[0], problem, one[1], dense), None
+
+    begin = jnp.zeros((size, size) if dense else (size,), positions.dtype)
+    return jax.lax.scan(add, begin, (jax.random.split(key, count), positions))[0] / count

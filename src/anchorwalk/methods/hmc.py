@@ -1,16 +1,12 @@
 """Hamiltonian Monte Carlo with a metric of its own for each chain, by blackjax's kernel.
 
 Differs from the paper, which has none: it samples the posterior itself, at a cost that only small networks can afford.
-Each chain starts at a draw from the prior and a short descent, or at the optimum of a training towards such a draw, so
-that starts are more dispersed than the posterior. Windows of warm-up, each about twice as long as the last, take a
-chain's mass matrix from the Fisher information where the last window has been.
+Starts are more dispersed than the posterior. Each window of warm-up takes a chain's mass matrix from the Fisher
+information where the last window has been. After warm-up the mass matrix goes on as a running mean: frozen, it lets
+chains stick at places of larger curvature. It and the step size change by 1 / t at iteration t, so that the draws still
+have the posterior as their limit (diminishing adaptation; Roberts and Rosenthal 2007).
 
-After warm-up the mass matrix goes on as the running mean of the information over the chain since its last window, and
-the step size by Robbins and Monro's rule: a chain that comes to places of larger curvature than warm-up saw would
-otherwise stick there. Both change by 1 / t at iteration t, less and less, which is the condition under which the
-draws still have the posterior as their limit (diminishing adaptation; Roberts and Rosenthal 2007).
-
-Everything is computed in float64: energies of a few thousand nats leave float32 too few digits for accept/reject.
+Everything is in float64: energies of a few thousand nats leave float32 too few digits for accept/reject.
 """
 
 from collections.abc import Iterator
@@ -25,19 +21,13 @@ import optax
 from anchorwalk import checks, tree
 from anchorwalk.methods import member
 from anchorwalk.methods.base import Call, Draws, Keys
-from anchorwalk.methods.density import information, log_density, params_dtype, params_of, prior_vectors, widened
+from anchorwalk.methods.density import log_density, mean_information, params_dtype, params_of, prior_vectors, widened
+from anchorwalk.methods.hmc_kernel import Block, geometry, run_block, tune_from
 from anchorwalk.optimizers import Training, train
 from anchorwalk.problem import Problem
 from anchorwalk.serial import Settings
 from anchorwalk.types import Array, Key
 
-TARGET = 0.85
-"""Acceptance that the step size is tuned for."""
-GAIN, GAIN_DELAY = 2.0, 100.0
-"""After warm-up the logarithm of the step size moves by GAIN / (GAIN_DELAY + t) times the error of its acceptance."""
-SHORTEST, LONGEST = 0.4, 1.2
-"""Each trajectory's step size is drawn between these shares of the tuned one: no period of the posterior resonates, and
-a chain that comes to a place of larger curvature than warm-up saw gets away from it with a short step."""
 START_RATE = 0.01
 """Adam's rate in the descent to a chain's start."""
 FIRST_STEP = 0.01
@@ -49,21 +39,13 @@ DENSE = 2000
 
 
 class HMCState(NamedTuple):
-    """Where a chain is, as vectors in float64.
-
-    Attributes:
-        position: The parameters.
-        start: Where it began, after its descent.
-        mass: Its mass matrix, or the diagonal of one.
-        weight: Blocks that the mass matrix is the mean of.
-        tuning: State of the dual averaging of its step size.
-    """
+    """Where a chain is, as vectors in float64."""
 
     position: Array
-    start: Array
-    mass: Array
-    weight: Array
-    tuning: Any
+    start: Array  # where it began, after its descent
+    mass: Array  # its mass matrix, or the diagonal of one
+    weight: Array  # blocks that the mass matrix is the mean of
+    tuning: Any  # state of the dual averaging of its step size
 
 
 @tree.node(static=("windows", "thin", "leapfrogs", "block", "draws", "descent"))
@@ -172,16 +154,15 @@ class HMC(Settings):
         """Descend from the draw of the prior, and look at the information there."""
         descent_key, mass_key = jax.random.split(key)
         position = self._descend(descent_key, problem, state.position)
-        mass = mean_information(mass_key, problem, position[None])
+        mass = mean_information(mass_key, problem, position[None], dense=state.mass.ndim == 2)
         return state._replace(position=position, start=position, mass=mass)
 
     def _descend(self, key: Key, problem: Problem, position: Array) -> Array:
         if self.training is not None:
             init_key, order_key = jax.random.split(key)
             anchor = params_of(problem, position)
-            first = jax.tree.map(
-                lambda leaf: leaf.astype(position.dtype), member.initialise(init_key, problem, jnp.uint32(0))
-            )
+            first = member.initialise(init_key, problem, jnp.uint32(0))
+            first = jax.tree.map(lambda leaf: leaf.astype(position.dtype), first)
             return tree.ravel(train(order_key, problem, self.training, anchor, first)[0])
         optimizer = optax.adam(START_RATE)
         gradient = jax.grad(lambda vector: -log_density(problem, vector) / problem.n)
@@ -204,7 +185,7 @@ class HMC(Settings):
             run_key, mass_key = jax.random.split(jax.random.fold_in(key, i))
             done = jnp.zeros((), jnp.int32)
             found = run_block(run_key, problem, position, shape, tuning, True, done, self.block, self.leapfrogs)
-            return found.positions[-1], found.tuning, total + self._information(mass_key, problem, found.positions)
+            return found.positions[-1], found.tuning, total + self._information(mass_key, problem, found, state)
 
         begin = (state.position, tune_from(jnp.exp(state.tuning.log_step_size_avg)), jnp.zeros_like(state.mass))
         position, tuning, total = jax.lax.fori_loop(0, blocks, block, begin)
@@ -218,15 +199,12 @@ class HMC(Settings):
 
         def block(state: HMCState, i: Array) -> tuple[HMCState, Block]:
             run_key, mass_key = jax.random.split(jax.random.fold_in(key, i))
+            position, tuning, weight = state.position, state.tuning, state.weight
             shape, done = geometry(state.mass), before + i * self.block
-            found = run_block(
-                run_key, problem, state.position, shape, state.tuning, False, done, self.block, self.leapfrogs
-            )
-            seen = self._information(mass_key, problem, found.positions)
-            mass = (state.weight * state.mass + seen) / (state.weight + 1)
-            after = state._replace(
-                position=found.positions[-1], tuning=found.tuning, mass=mass, weight=state.weight + 1
-            )
+            found = run_block(run_key, problem, position, shape, tuning, False, done, self.block, self.leapfrogs)
+            seen = self._information(mass_key, problem, found, state)
+            mass = (weight * state.mass + seen) / (weight + 1)
+            after = HMCState(found.positions[-1], state.start, mass, weight + 1, found.tuning)
             return after, found._replace(tuning=jnp.full(self.block, jnp.exp(found.tuning.log_step_size_avg)))
 
         state, found = jax.lax.scan(block, state, jnp.arange(blocks))
@@ -244,9 +222,9 @@ class HMC(Settings):
         params = jax.vmap(lambda vector: params_of(problem, vector))(vectors)
         return state, Draws(params, jnp.zeros((self.draws, 0)), jnp.ones(self.draws, bool), info)
 
-    def _information(self, key: Key, problem: Problem, positions: Array) -> Array:
+    def _information(self, key: Key, problem: Problem, found: Block, state: HMCState) -> Array:
         every = max(1, self.block // INFORMED)
-        return mean_information(key, problem, positions[every - 1 :: every])
+        return mean_information(key, problem, found.positions[every - 1 :: every], dense=state.mass.ndim == 2)
 
 
 def _no_draws(problem: Problem) -> Draws:
@@ -255,162 +233,3 @@ def _no_draws(problem: Problem) -> Draws:
     info = {name: jnp.zeros(0) for name in ("log_density", "acceptance", "divergent", "step_size")}
     empty = jax.tree.map(lambda leaf: jnp.zeros((0, *leaf.shape), leaf.dtype), params)
     return Draws(empty, jnp.zeros((0, 0)), jnp.zeros(0, bool), info)
-
-
-class Geometry(NamedTuple):
-    """A chain's mass matrix M, the mean Fisher information where the chain has been; vectors for a diagonal M.
-
-    Attributes:
-        inverse: M⁻¹.
-        root: The lower Cholesky factor of M.
-    """
-
-    inverse: Array
-    root: Array
-
-
-@jax.custom_batching.sequential_vmap  # type: ignore[untyped-decorator]
-def geometry(mass: Array) -> Geometry:
-    """The geometry of a mass matrix, or of the diagonal of one.
-
-    Chains take turns: XLA's CPU programs wait for each other for ever where two of them factorise batches of matrices
-    at the same time.
-    """
-    if mass.ndim == 1:
-        return Geometry(1 / mass, jnp.sqrt(mass))
-    root = jnp.linalg.cholesky(mass)
-    inverse_root = jax.scipy.linalg.solve_triangular(root, jnp.eye(mass.shape[0]), lower=True)
-    return Geometry(inverse_root.T @ inverse_root, root)
-
-
-def _times(matrix: Array, vector: Array) -> Array:
-    return matrix @ vector if matrix.ndim == 2 else matrix * vector
-
-
-@jax.custom_jvp
-def _kinetic_energy(momentum: Array, inverse: Array) -> Array:
-    return 0.5 * momentum @ _times(inverse, momentum)
-
-
-@_kinetic_energy.defjvp
-def _velocity(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
-    # M⁻¹ is symmetric and a constant of the motion, so one product serves the value and the gradient.
-    momentum, inverse = primals
-    velocity = _times(inverse, momentum)
-    return 0.5 * momentum @ velocity, velocity @ tangents[0]
-
-
-def _metric(geometry: Geometry) -> Any:
-    """The metric as blackjax takes it; its own dense metric factorises the mass matrix anew in every iteration."""
-    from blackjax.mcmc.metrics import Metric
-
-    def sample_momentum(key: Key, position: Array) -> Array:
-        return _times(geometry.root, jax.random.normal(key, position.shape, position.dtype))
-
-    def kinetic_energy(momentum: Array, position: Array | None = None) -> Array:
-        return _kinetic_energy(momentum, geometry.inverse)
-
-    def unused(*_: Any, **__: Any) -> Any:
-        raise NotImplementedError("plain Hamiltonian Monte Carlo does not ask for this")
-
-    return Metric(sample_momentum, kinetic_energy, unused, unused)
-
-
-class Block(NamedTuple):
-    """What a block of iterations leaves of a chain.
-
-    Attributes:
-        positions: Where the chain was after each iteration, shape (iterations, D).
-        log_density: The same of the log-density.
-        acceptance: The same of the acceptance probability.
-        divergent: Whether the energy of each trajectory ran away.
-        tuning: State of the dual averaging.
-    """
-
-    positions: Array
-    log_density: Array
-    acceptance: Array
-    divergent: Array
-    tuning: Any
-
-
-def tune_from(step_size: Array) -> Any:
-    """Dual averaging of a step size (Nesterov 2009; Hoffman and Gelman 2014), from `step_size` on."""
-    from blackjax.adaptation.step_size import dual_averaging_adaptation
-
-    tuning = dual_averaging_adaptation(TARGET)[0](step_size)
-    tuning = tuning._replace(log_step_size_avg=jnp.log(step_size))  # it would start at zero
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), tuning)
-
-
-def _settled(tuning: Any, acceptance: Array, iteration: Array) -> Any:
-    """A step size after warm-up: Robbins and Monro's rule with a gain of 1 / t.
-
-    Dual averaging would go on to oscillate with a fixed period: it is fed as if the step that it tries had been used.
-    """
-    gain = GAIN / (GAIN_DELAY + iteration)
-    return tuning._replace(log_step_size_avg=tuning.log_step_size_avg + gain * (acceptance - TARGET))
-
-
-def run_block(
-    key: Key,
-    problem: Problem,
-    position: Array,
-    geometry: Geometry,
-    tuning: Any,
-    explore: bool,
-    done: Array,
-    iterations: int,
-    leapfrogs: int,
-) -> Block:
-    """Some iterations of a chain.
-
-    Args:
-        key: Of this block.
-        problem: In float64.
-        position: Where the chain is.
-        geometry: Of the chain.
-        tuning: State of the dual averaging.
-        explore: Whether step sizes are those that dual averaging tries, as in warm-up; else they change by 1 / t.
-        done: Iterations since warm-up.
-        iterations: How many.
-        leapfrogs: Steps of each trajectory.
-    """
-    import blackjax
-    from blackjax.adaptation.step_size import dual_averaging_adaptation
-
-    kernel = blackjax.hmc.build_kernel()
-    update = dual_averaging_adaptation(TARGET)[1]
-    metric = _metric(geometry)
-
-    def density(vector: Array) -> Array:
-        return log_density(problem, vector)
-
-    def iterate(carry: tuple[Any, Any], this: tuple[Key, Array]) -> tuple[Any, Any]:
-        (state, tuning), (key, iteration) = carry, this
-        move_key, jitter_key = jax.random.split(key)
-        step = jnp.exp(tuning.log_step_size if explore else tuning.log_step_size_avg)
-        step = step * jax.random.uniform(jitter_key, (), step.dtype, SHORTEST, LONGEST)
-        state, info = kernel(move_key, state, density, step, metric, leapfrogs)
-        acceptance = info.acceptance_rate
-        after = update(tuning, acceptance) if explore else _settled(tuning, acceptance, iteration)
-        after = jax.tree.map(lambda new, old: new.astype(old.dtype), after, tuning)
-        return (state, after), (state.position, state.logdensity, acceptance, info.is_divergent)
-
-    start = (blackjax.hmc.init(position, density), tuning)
-    numbers = done + jnp.arange(iterations)
-    (_, tuning), trace = jax.lax.scan(iterate, start, (jax.random.split(key, iterations), numbers))
-    positions, densities, acceptance, divergent = trace
-    return Block(positions, densities, acceptance, divergent, tuning)
-
-
-def mean_information(key: Key, problem: Problem, positions: Array) -> Array:
-    """The mean Fisher information over positions, shape (D, D), or (D,) of its diagonal for large networks."""
-    count, size = positions.shape
-    dense = size <= DENSE
-
-    def add(total: Array, one: tuple[Key, Array]) -> tuple[Array, None]:
-        return total + information(one[0], problem, one[1], dense), None
-
-    begin = jnp.zeros((size, size) if dense else (size,), positions.dtype)
-    return jax.lax.scan(add, begin, (jax.random.split(key, count), positions))[0] / count

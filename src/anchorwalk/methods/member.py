@@ -1,5 +1,6 @@
 """What the methods that train a network for each draw share: one anchored training, as one draw."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -7,7 +8,7 @@ import jax.numpy as jnp
 
 from anchorwalk import checks, tree
 from anchorwalk.likelihoods import NormalLikelihood
-from anchorwalk.methods.base import Draws
+from anchorwalk.methods.base import Call, Draws, Keys
 from anchorwalk.objective import Evaluation, anchored_loss, evaluate, in_order
 from anchorwalk.optimizers import Training, train
 from anchorwalk.problem import Problem
@@ -29,58 +30,37 @@ def train_member(
     state: Any = None,
     **info: Array,
 ) -> tuple[Params, Any, Draws]:
-    """TRAIN(θ_anc, θ_init) of Algorithms 1 and 2, and what is known of its result.
+    """TRAIN(θ_anc, θ_init) of Algorithms 1 and 2: parameters and optimiser state to go on from, and the draw.
 
-    Args:
-        order_key: Decides the order of the rows.
-        problem: What to fit.
-        training: How.
-        anchor: θ_anc.
-        start: θ_init.
-        noise: Perturbation of all targets in units of the likelihood's noise, or None.
-        state: The optimiser's state, where one is kept from member to member.
-        info: Further numbers of the draw.
-
-    Returns:
-        The parameters and the optimiser's state to go on from, which are those at the end or, where these are not
-        finite, those at the start; and the draw.
+    A training that does not stay finite goes on from its start. `noise` perturbs all targets, in units of the
+    likelihood's noise; `state` is the optimiser's, where members hand it on; `info` are further numbers of the draw.
     """
     params, losses, after_state = train(order_key, problem, training, anchor, start, noise, state)
-    before, after = _evaluate_both(problem, training, anchor, start, params, noise)
-    final_loss = after.loss
-    if not training.evaluate:  # one batch is enough to see whether the loss is finite
+    if training.evaluate:
+        both = jax.tree.map(lambda *leaves: jnp.stack(leaves), start, params)
+        # A loop of two, so that the pass over the data is compiled once.
+        found = jax.lax.map(lambda one: evaluate(problem, anchor, one, noise, training.batch_size), both)
+        before, after = tree.lane(found, 0), tree.lane(found, 1)
+        final_loss = after.loss
+    else:  # one batch is enough to see whether the loss is finite
+        before = after = Evaluation(jnp.full((), jnp.nan), jnp.full((), jnp.nan))
         first_batch = in_order(problem.data, training.batch_size)[0]
         final_loss = anchored_loss(problem, anchor, params, first_batch, noise)
     good = tree.all_finite(params) & jnp.isfinite(final_loss)
     kept = None if state is None else tree.where(good, after_state, state)
-    found = {
+    numbers = {
         "loss_start": before.loss,
         "loss_end": after.loss,
         "gradient_norm_start": before.gradient_norm,
         "gradient_norm_end": after.gradient_norm,
         **info,
     }
-    draw = Draws(params, losses, good, found)
+    draw = Draws(params, losses, good, numbers)
     return tree.where(good, params, start), kept, jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], draw)
 
 
-def _evaluate_both(
-    problem: Problem, training: Training, anchor: Params, before: Params, after: Params, noise: Array | None
-) -> tuple[Evaluation, Evaluation]:
-    if not training.evaluate:
-        nan = jnp.full((), jnp.nan)
-        return Evaluation(nan, nan), Evaluation(nan, nan)
-    both = jax.tree.map(lambda *leaves: jnp.stack(leaves), before, after)
-    # A loop of two, so that the pass over the data is compiled once.
-    found = jax.lax.map(lambda params: evaluate(problem, anchor, params, noise, training.batch_size), both)
-    return tree.lane(found, 0), tree.lane(found, 1)
-
-
 def position_like(problem: Problem, perturb_targets: bool) -> jax.ShapeDtypeStruct:
-    """Shape and dtype of a walk's position: a number for each parameter and, where they are moved, for each target.
-
-    They are one vector: one walk and one draw of random numbers serve all of them.
-    """
+    """Shape and dtype of a walk's position: one vector, for each parameter and, where they are moved, each target."""
     size = problem.size + (problem.data.y.size if perturb_targets else 0)
     dtype = tree.precise(jnp.result_type(*jax.tree.leaves(problem.params_like)))
     return jax.ShapeDtypeStruct((size,), dtype)  # type: ignore[no-untyped-call]
@@ -95,12 +75,10 @@ def anchor_at(problem: Problem, position: Array) -> tuple[Params, Array | None]:
     return anchor, targets.reshape(problem.data.y.shape).astype(problem.data.weights.dtype)
 
 
-def check_training(
-    argument: str, training: object, remedy: str = "Pass Training(optimizer, epochs=, batch_size=)."
-) -> Training:
+def check_training(argument: str, training: object) -> Training:
     """Refuse what is no training."""
     if not isinstance(training, Training):
-        checks.reject(argument, repr(training), "a Training", remedy)
+        checks.reject(argument, repr(training), "a Training", "Pass Training(optimizer, epochs=, batch_size=).")
     return training
 
 
@@ -112,11 +90,7 @@ def check_perturbs(method: str, perturb_targets: bool, problem: Problem) -> None
 
 
 def prepare(key: Key, problem: Problem, trainings: dict[str, Training | None]) -> Problem:
-    """The problem with validation rows held back, where trainings keep their best epoch and there are none.
-
-    Raises:
-        InvalidInput: Batches that are larger than the data.
-    """
+    """The problem with validation rows held back, where trainings keep their best epoch; refuse too large batches."""
     used = {name: training for name, training in trainings.items() if training is not None}
     held_back = ""
     if any(training.keep == "best" for training in used.values()) and problem.validation is None:
@@ -129,8 +103,34 @@ def prepare(key: Key, problem: Problem, trainings: dict[str, Training | None]) -
     return problem
 
 
-def one_member(method: str, members: int) -> None:
-    """Refuse chains of several members for a method whose members are all trained from scratch."""
-    if members != 1:
-        remedy = f"Set members=1 and chains={members}: every member is a chain of its own."
-        checks.reject("Plan(members=)", f"{members} with {method}", "one member a chain", remedy)
+class FromScratch:
+    """A method of one member a chain, trained from scratch; towards the prior's mean, unless a method overrides it."""
+
+    training: Training
+    shared_order: bool = False
+    one_member = True
+
+    def __post_init__(self) -> None:
+        check_training(f"{type(self).__name__}(training=)", self.training)
+
+    def prepare(self, key: Key, problem: Problem) -> Problem:
+        """Hold validation rows back, where the best epoch is kept."""
+        return prepare(key, problem, {f"{type(self).__name__}(training=)": self.training})
+
+    def calls(self, problem: Problem | None, members: int) -> Iterator[Call]:
+        """One training."""
+        if members != 1:
+            remedy = f"Set members=1 and chains={members}: every member is a chain of its own."
+            checks.reject("Plan(members=)", f"{members} with {type(self).__name__}", "one member a chain", remedy)
+        yield Call("train", passes=self.training.epochs, trace=self.training.epochs)
+
+    def start(self, keys: Keys, problem: Problem, attempt: Array) -> Any:
+        """An initialisation."""
+        return initialise(keys.own, problem, attempt)
+
+    def step(self, keys: Keys, problem: Problem, state: Any, call: Call, number: Array) -> tuple[Any, Draws]:
+        """Train towards the prior's mean."""
+        zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, tree.precise(leaf.dtype)), problem.params_like)
+        order_key = keys.shared if self.shared_order else keys.own
+        params, _, draws = train_member(order_key, problem, self.training, problem.prior.anchor(zeros), state)
+        return params, draws

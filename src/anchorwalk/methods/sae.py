@@ -21,17 +21,11 @@ TRAIN, FIRST, THEN = "train", "first", "then"
 
 
 class SAEState(NamedTuple):
-    """All that a chain needs to go on.
+    """All that a chain needs to go on."""
 
-    Attributes:
-        walk: The walk of the anchor and of the targets' perturbation, as one vector.
-        params: The last good optimum, from which the next training starts.
-        optimizer: The optimiser's state, where it is kept; else None.
-    """
-
-    walk: WalkState
-    params: Params
-    optimizer: Any = None
+    walk: WalkState  # of the anchor and of the targets' perturbation, as one vector
+    params: Params  # the last good optimum, from which the next training starts
+    optimizer: Any = None  # the optimiser's state, where it is kept
 
 
 @tree.node(static=("perturb_targets", "shared_order", "keep_optimizer", "shift_start"))
@@ -43,11 +37,10 @@ class SAE(Settings):
         first: The training from scratch of each chain's first member.
         then: The training of each later member from the previous optimum.
         walk: How the anchors walk through the prior.
-        perturb_targets: For normal likelihoods: whether each member's targets are moved by a draw of the likelihood's
-            noise that walks with its anchor. The paper has none; on a linear model it makes the members exact
-            posterior samples.
-        shared_order: Whether all chains visit the rows in one common order. It is faster (one gather serves all
-            chains), and the chains' minibatch noise is then no longer independent.
+        perturb_targets: For normal likelihoods: whether a draw of the noise, which walks with the anchor, moves each
+            member's targets. The paper has none. On a linear model the members are then exact posterior samples.
+        shared_order: Whether all chains visit the rows in one common order. This is faster, but the chains' minibatch
+            noise is then no longer independent.
         keep_optimizer: Whether a chain's trainings hand the optimiser's state on, so that a short one need not learn
             the gradient's scale anew. Its schedule begins anew. Both trainings then have optimisers of one kind.
         shift_start: Whether a later training starts from the previous optimum moved as far as its anchor moved, and not
@@ -111,7 +104,7 @@ class SAE(Settings):
         if members > 1 and self.then is None:
             remedy = "Pass then=Training(...), the short training, or members=1."
             checks.reject("SAE(then=)", f"None for {members} members a chain", "a Training", remedy)
-        alike = self.then is None or _structure(self.first) == _structure(self.then)
+        alike = self.then is None or len({jax.tree.structure(one) for one in (self.first, self.then)}) == 1
         first, later = (TRAIN, TRAIN) if alike else (FIRST, THEN)
         yield Call(first, passes=self.first.epochs, trace=self.first.epochs)
         for _ in range(members - 1):
@@ -153,7 +146,3 @@ class SAE(Settings):
             acceptance=acceptance,
         )
         return SAEState(walk, params, optimizer), draws
-
-
-def _structure(training: Training) -> Any:
-    return jax.tree.structure(training)

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-import jax
 import numpy as np
 
 from anchorwalk.likelihoods import Likelihood, NormalLikelihood
 from anchorwalk.methods.base import MemberInfo
 from anchorwalk.posterior.metrics import convergence
+from anchorwalk.posterior.passes import moments
 from anchorwalk.types import Array, HostArray
 
 LEAST = convergence.LEAST
@@ -48,8 +48,8 @@ class Quantity(NamedTuple):
 class Diagnosis:
     """What `posterior.diagnose` tells; printed, it is in words, with advice where the numbers call for it.
 
-    R-hat and effective members are NaN where they are not defined: for chains of fewer than ten members. One member
-    a chain is the exception: such members are independent by construction, so all of them are effective.
+    R-hat and effective members are NaN for chains of fewer than ten members. Members that are one a chain are
+    independent by construction, so all of them are effective.
 
     Attributes:
         chains: Chains that were looked at.
@@ -75,8 +75,7 @@ class Diagnosis:
         diverged: Members that diverged and are left out.
         unused: Good members beyond the chains' common length, or in chains of less than half the longest one's.
         still: Predictions that do not vary over members or are not finite, and are not judged.
-        quantities: Arrays for "mean" (for classes the probabilities) and, for normal likelihoods whose noise
-            depends on the member, "log_std".
+        quantities: Arrays for "mean" (of classes, probabilities) and, where normal noise varies by member, "log_std".
     """
 
     chains: int
@@ -136,10 +135,9 @@ class Rectangle(NamedTuple):
 
 
 def rectangle(infos: Sequence[MemberInfo]) -> Rectangle:
-    """The good members of each chain, the first n of them, n being the common length.
+    """The first n good members of each chain, n being the common length; those after diverged members move up.
 
-    Diverged members are skipped, and those after them move up. Chains of less than half the members of the longest
-    one are left out, so that a short one does not cost all others their members.
+    Chains of less than half the longest one's members are left out: a short one would cost all others their members.
     """
     by_chain: dict[int, list[MemberInfo]] = defaultdict(list)
     for info in infos:
@@ -196,17 +194,12 @@ def by_chance(chains: int, members: int) -> float:
     return float(np.quantile(convergence.r_hat(draws), 0.95))
 
 
-@jax.jit
-def _moments(likelihood: Likelihood, outputs: Array) -> tuple[Array, Array]:
-    return likelihood.mean(outputs), likelihood.variance(outputs)
-
-
 def _predictions(likelihood: Likelihood, outputs: Iterable[Array], shape: tuple[int, int]) -> dict[str, HostArray]:
     """Predictive means, and log standard deviations where they depend on the member, (chains, members, rows, ...)."""
     normal = isinstance(likelihood, NormalLikelihood)
     means, scales = [], []
     for one in outputs:
-        mean, variance = _moments(likelihood, one)
+        mean, variance = moments(likelihood, one)
         means.append(np.asarray(mean))
         if normal:
             scales.append(0.5 * np.log(np.asarray(variance)))
@@ -241,10 +234,9 @@ def _spreads(means: HostArray) -> tuple[float, float]:
 
 
 def _left_over(infos: Sequence[MemberInfo]) -> dict[str, float]:
-    """Losses and gradients after the first trainings and the later ones, as far as they were evaluated.
+    """Losses and gradients after first and later trainings, as far as they were evaluated.
 
-    Anchors of first and later members have the same distribution, so their losses would too, were all trained equally
-    well. The noise of the difference is at most that of two independent members for each chain.
+    Trained equally well they have one distribution; their difference has at most the noise of two members a chain.
     """
     rows = [
         (info.index == 0, info.chain, info.value("loss_end"), info.value("gradient_norm_end"))

@@ -28,18 +28,17 @@ def load(
 ) -> Posterior:
     """The posterior of a stored run.
 
-    Members stay on disk and are read one at a time. A file that is missing or damaged is named in a warning, and its
-    members are left out. A run that is still being written to can be loaded: it gives the members so far.
+    Members stay on disk and are read one at a time. A warning names missing and damaged files, whose members are left
+    out. A run that is still being written gives the members so far.
 
     Args:
         folder: The run's folder, as it was given to `sample(store=)`.
         apply: The network that the run was made with.
         init: For parameters in other trees than dictionaries, lists and tuples: the network's `init`, which
             gives back their structure (it is only traced).
-        likelihood: For a likelihood that is not one of this package. Where it offers `to_json`, what that gives is
-            compared with what the run stored.
-        verify: Whether to read all files and compare their checksums now. Without it sizes and headers are compared,
-            and a checksum when a file is read for the first time.
+        likelihood: For a likelihood that is not one of this package; its `to_json`, if any, must give what was stored.
+        verify: Whether to compare the checksums of all files now. Else sizes and headers are compared now, and each
+            checksum when its file is first read.
 
     Returns:
         The members, in the order (chain, member).

@@ -13,20 +13,11 @@ GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 def normal_mixture_quantiles(mean: Any, scale: Any, levels: int, atoms: int = 4096) -> HostArray:
-    """Quantiles of an equal mixture of normals at the middle of `levels` equal shares of probability.
+    """Quantiles of equal mixtures of normals, (members, rows), at the levels (k + 1/2) / `levels`: (rows, levels).
 
-    Each normal stands for itself by the same number of its own quantiles, and their places are moved from member to
-    member by the golden ratio, so that the atoms fill (member, probability) evenly, no member's noise repeats
-    another's, and the work is one sort. `Prediction.quantile` is exact and for few levels.
-
-    Args:
-        mean: Mean of each normal, shape (members, rows).
-        scale: Their standard deviations, same shape.
-        levels: Number of levels; the k-th is (k + 1/2) / levels.
-        atoms: Atoms that stand for the mixture, at least.
-
-    Returns:
-        Quantiles, shape (rows, levels), in float32.
+    Each normal stands for itself by the same number of its own quantiles, `atoms` or more in all. Their places move
+    from member to member by the golden ratio: they fill (member, probability) evenly, and no member's noise repeats
+    another's. The work is one sort, in float32. `Prediction.quantile` is exact and for few levels.
 
     Example:
         >>> import numpy as np

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from anchorwalk import tree
+from anchorwalk.likelihoods import Likelihood
 from anchorwalk.types import Apply, Array, Inputs, Params
 
 CACHE_BYTES = 128 * 2**20
@@ -25,30 +26,15 @@ NEAR_BYTES = 12 * 2**20
 class Passes:
     """Outputs of every member on the same rows, as often as they are asked for.
 
-    Memory holds one member's outputs and at most CACHE_BYTES of others, whatever the number of members.
-
-    Args:
-        members: Gives the parameters of member i.
-        count: Number of members.
-        apply: The network.
-        x: All rows.
-        rows: Their number.
-        batch_size: Rows in one call of the network, or None: `fitting_rows`.
+    `members` gives the parameters of member i. Memory holds one member's outputs and at most CACHE_BYTES of others,
+    whatever the number of members. Without a `batch_size`, `fitting_rows` chooses one.
     """
 
     def __init__(
-        self,
-        members: Callable[[int], Params],
-        count: int,
-        apply: Apply,
-        x: Inputs,
-        rows: int,
-        batch_size: int | None,
+        self, members: Callable[[int], Params], count: int, apply: Apply, x: Inputs, rows: int, batch_size: int | None
     ) -> None:
-        self.count = count
-        self._members = members
-        self._apply = apply
-        self.rows = rows
+        self.count, self.rows = count, rows
+        self._members, self._apply = members, apply
         self.batch_size = size = min(batch_size or fitting_rows(apply, members(0), x, rows), rows)
         self._batches = [_padded(x, start, size, rows) for start in range(0, rows, size)]
         self._cache: dict[int, Array] = {}
@@ -76,11 +62,10 @@ class Passes:
 
 
 def fitting_rows(apply: Apply, params: Params, x: Inputs, rows: int) -> int:
-    """Rows in one call of a network.
+    """Rows in one call of a network, up to 1000.
 
-    Up to 1000. On a CPU what a network makes on its way should stay near (for LeNet-5, 32 rows a call are four times
-    as fast as 200, whose memory is new in each call), so there it is a power of two that fits into 12 MiB by the
-    compiler's own account, and at least 8.
+    On a CPU what a network makes on its way should stay near: for LeNet-5, 32 rows a call are four times as fast as
+    200. So there it is a power of two whose memory fits into 12 MiB by the compiler's own account, and at least 8.
     """
     if jax.default_backend() != "cpu" or rows <= PROBE_ROWS:
         return MOST_ROWS
@@ -102,6 +87,12 @@ def _padded(x: Inputs, start: int, size: int, rows: int) -> Inputs:
     """A batch of exactly `size` rows, the last one filled up with its last row, so that one program serves all."""
     indices = np.minimum(np.arange(start, start + size), rows - 1)
     return jax.tree.map(lambda leaf: leaf[indices], x)
+
+
+@jax.jit
+def moments(likelihood: Likelihood, outputs: Array) -> tuple[Array, Array]:
+    """Mean and variance of the target under one member."""
+    return likelihood.mean(outputs), likelihood.variance(outputs)
 
 
 @partial(jax.jit, static_argnames="apply")

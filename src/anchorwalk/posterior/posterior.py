@@ -72,8 +72,8 @@ class Posterior:
         if not callable(apply):
             checks.reject("from_members(apply=)", repr(apply), "the network's function", "Pass apply(params, x).")
         store = MemoryStore()
-        for round_ in _rounds(_chains(members)):
-            store.commit(round_)
+        for chain, draws in enumerate(_chains(members)):
+            store.commit(_round(chain, draws))
         return cls(store, apply, likelihood, tuple(store.infos()), {}, True)
 
     @property
@@ -160,7 +160,7 @@ class Posterior:
         """How far chains agree on predictions, and how many independent members they are worth.
 
         Predictions are means (for classes probabilities) and, where the noise depends on the network, log standard
-        deviations. Memory holds those of all members on all rows: a few hundred rows say as much as all.
+        deviations. Memory holds all of them, and a few hundred rows say as much as all.
 
         Args:
             x: Inputs as in training, any number of rows.
@@ -187,11 +187,7 @@ class Posterior:
         return examine(self.infos, used, self._likelihood, (outputs for _, outputs in passes.outputs()))
 
     def passes(self, argument: str, infos: Sequence[MemberInfo], x: Inputs, batch_size: int | None) -> Passes:
-        """The outputs of some members on rows, for what looks at members one by one; `argument` is named in errors.
-
-        Raises:
-            InvalidInput: Inputs that do not fit the network, no members, or no such number of rows.
-        """
+        """The outputs of some members on rows, for what looks at members one by one; `argument` is named in errors."""
         size = None if batch_size is None else checks.count(f"{argument}(batch_size=)", batch_size)
         if not infos:
             checks.reject(argument, "a posterior without members", "at least one", "Look at posterior.infos.")
@@ -228,11 +224,10 @@ def _kind(params: Params) -> Any:
     return str(jax.tree.structure(params)), tuple(f"{array.dtype}{array.shape}" for array in arrays)
 
 
-def _rounds(chains: list[list[Params]]) -> Iterator[Round]:
-    """Each chain's draws as one finished call."""
-    for chain, draws in enumerate(chains):
-        params = jax.tree.map(lambda leaf: leaf[None], tree.stack([jax.tree.map(np.asarray, draw) for draw in draws]))
-        lead = (1, len(draws))
-        found = Draws(params, np.zeros((*lead, 0)), np.ones(lead, bool), {})
-        status = status_of(found, *lead)
-        yield Round((chain,), 0, "given", 0, 0, found._replace(good=status == Status.OK), status, 0.0, ())
+def _round(chain: int, draws: list[Params]) -> Round:
+    """A chain's draws as one finished call."""
+    lead = (1, len(draws))
+    params = tree.lane(tree.stack([jax.tree.map(np.asarray, draw) for draw in draws]), None)
+    found = Draws(params, np.zeros((*lead, 0)), np.ones(lead, bool), {})
+    status = status_of(found, *lead)
+    return Round((chain,), 0, "given", 0, 0, found._replace(good=status == Status.OK), status, 0.0, ())

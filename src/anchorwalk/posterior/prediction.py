@@ -13,7 +13,7 @@ import numpy as np
 from anchorwalk import checks
 from anchorwalk.errors import NotFiniteWarning, warn
 from anchorwalk.likelihoods import ClassLikelihood, Likelihood, OrderedLikelihood
-from anchorwalk.posterior.passes import Passes
+from anchorwalk.posterior.passes import Passes, moments
 from anchorwalk.types import Array, HostArray, Key
 
 ACCURACY = 1e-4
@@ -33,10 +33,6 @@ class Prediction:
         epistemic: Variance over members of the target's mean.
     """
 
-    mean: HostArray
-    aleatoric: HostArray
-    epistemic: HostArray
-
     def __init__(self, passes: Passes, likelihood: Likelihood) -> None:
         self._passes = passes
         self._likelihood = likelihood
@@ -44,16 +40,22 @@ class Prediction:
         spread: Any = 0.0
         variance: Any = 0.0
         for n, (_, outputs) in enumerate(passes.outputs(), start=1):
-            member_mean, member_variance = (np.asarray(a, np.float64) for a in _moments(likelihood, outputs))
+            member_mean, member_variance = (np.asarray(a, np.float64) for a in moments(likelihood, outputs))
             with np.errstate(all="ignore"):  # what is not finite is reported below, once
                 difference = member_mean - mean  # Welford's update
                 mean = mean + difference / n
                 spread = spread + difference * (member_mean - mean)
                 variance = variance + member_variance
-        self.mean = mean
-        self.aleatoric = variance / passes.count
-        self.epistemic = spread / passes.count
-        self._report_not_finite()
+        self.mean: HostArray = mean
+        self.aleatoric: HostArray = variance / passes.count
+        self.epistemic: HostArray = spread / passes.count
+        bad = ~np.isfinite(self.variance).reshape(passes.rows, -1).all(axis=1)
+        if bad.any():
+            warn(
+                f"predictions of {int(bad.sum())} of {bad.size} rows are not finite, the first at row "
+                f"{int(np.argmax(bad))}: the networks' outputs are too large there",
+                NotFiniteWarning,
+            )
 
     def __repr__(self) -> str:
         return f"Prediction({self._passes.rows} rows, {self._passes.count} members, {self._likelihood!r})"
@@ -97,7 +99,7 @@ class Prediction:
         likelihood = self._class_likelihood("mutual_information")
         total = np.zeros(())
         for _, outputs in self._passes.outputs():
-            member = np.asarray(_moments(self._likelihood, outputs)[0], np.float64)
+            member = np.asarray(moments(self._likelihood, outputs)[0], np.float64)
             total = total + likelihood.entropy(member)
         return np.asarray(np.maximum(self.entropy - total / self._passes.count, 0))
 
@@ -123,9 +125,8 @@ class Prediction:
     def quantile(self, q: Any) -> HostArray:
         """Quantiles of the mixture, to within 1e-4 predictive standard deviations (counts: exact).
 
-        Cantelli's inequality brackets a quantile by mean and variance; each pass over the members evaluates the
-        mixture's distribution function, in float64, inside the brackets and narrows them up to 64-fold. More
-        rows make the grid coarser and the passes more, so that memory stays bounded.
+        Cantelli's inequality brackets a quantile by mean and variance. Each pass over the members evaluates the
+        distribution function inside the brackets and narrows them up to 64-fold; with more rows less, to save memory.
 
         Args:
             q: A probability in (0, 1), or several.
@@ -162,8 +163,7 @@ class Prediction:
     def draws(self, key: Key, n: int) -> HostArray:
         """Draws from the predictive distribution, shape (n, rows, ...).
 
-        A draw takes one member for all rows, and noise that is independent between draws, members and rows.
-        Members are used equally often, up to one; which are used once more is random.
+        A draw takes one member for all rows, and independent noise. Members are used equally often, up to one draw.
 
         Args:
             key: Decides members and noise.
@@ -189,15 +189,6 @@ class Prediction:
             checks.reject(what, type(self._likelihood).__name__, "a likelihood over classes", remedy)
         return self._likelihood
 
-    def _report_not_finite(self) -> None:
-        bad = ~np.isfinite(self.variance).reshape(self._passes.rows, -1).all(axis=1)
-        if bad.any():
-            warn(
-                f"predictions of {int(bad.sum())} of {bad.size} rows are not finite, the first at row "
-                f"{int(np.argmax(bad))}: the networks' outputs are too large there",
-                NotFiniteWarning,
-            )
-
     def _narrow(
         self, likelihood: OrderedLikelihood, levels: HostArray, low: HostArray, high: HostArray, points: int
     ) -> tuple[HostArray, HostArray]:
@@ -214,11 +205,6 @@ class Prediction:
         cdf = np.moveaxis(np.asarray(total / self._passes.count).reshape(inner.shape), -2, 0)
         cell = np.sum(cdf < levels[..., None], axis=-1, keepdims=True)
         return np.take_along_axis(grid, cell, -1)[..., 0], np.take_along_axis(grid, cell + 1, -1)[..., 0]
-
-
-@jax.jit
-def _moments(likelihood: Likelihood, outputs: Array) -> tuple[Array, Array]:
-    return likelihood.mean(outputs), likelihood.variance(outputs)
 
 
 @jax.jit

@@ -57,15 +57,12 @@ class RunCallback(Protocol):
 
     def start(self, plan: Plan, passes_done: float) -> None:
         """Called before the first call."""
-        ...
 
     def __call__(self, round_info: RoundInfo) -> Any:
         """Called after each call."""
-        ...
 
     def end(self) -> None:
         """Called when the run is over, however it ended."""
-        ...
 
 
 class Progress:

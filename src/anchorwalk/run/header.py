@@ -1,6 +1,7 @@
 """What a run says of itself: what must be equal for it to resume, and what a later reader wants to know."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 import jax
@@ -27,7 +28,7 @@ def recorded_layout(store: Store) -> Layout | None:
 def header_of(key: Key, problem: Problem, plan: Plan, layout: Layout) -> dict[str, str]:
     """All that must be equal for a run to resume, as text; a plan may grow, so its counts are not in it."""
     return {
-        "key": fingerprint.of_key(key),
+        "key": f"{jax.random.key_impl(key)}:{np.asarray(jax.random.key_data(key)).tolist()}",
         "network": fingerprint.of_network(problem),
         "prior": fingerprint.of_tree(problem.prior),
         "likelihood": fingerprint.of_settings(problem.likelihood),
@@ -43,34 +44,22 @@ def about_of(
     key: Key, problem: Problem, plan: Plan, layout: Layout, calls: list[Call], selected: Sequence[int]
 ) -> dict[str, Any]:
     """What a later reader of the run needs or wants to know, as JSON."""
+    title = str(getattr(plan.method, "title", type(plan.method).__name__))
     return {
         "plan": {
             "chains": plan.chains,
             "members": plan.members,
             "selected": list(selected),
-            "calls": [[call.kind, call.draws, call.passes, count] for call, count in _grouped(calls)],
+            "calls": [[one.kind, one.draws, one.passes, len(list(same))] for one, same in groupby(calls)],
         },
         "layout": layout._asdict(),
-        "method": {**to_json("method", plan.method), "title": _title(plan.method)},
+        "method": {**to_json("method", plan.method), "title": title},
         "key": {"implementation": str(jax.random.key_impl(key)), "data": np.asarray(jax.random.key_data(key)).tolist()},
         "prior": serialise.prior_to_json(problem.prior),
         "likelihood": serialise.likelihood_to_json(problem.likelihood),
         "inputs": serialise.inputs_to_json(problem.data.x),
         "rows": int(np.count_nonzero(np.asarray(problem.data.weights))),  # estimators add some without weight
     }
-
-
-def _title(method: Method) -> str:
-    return str(getattr(method, "title", type(method).__name__))
-
-
-def _grouped(calls: list[Call]) -> Iterator[tuple[Call, int]]:
-    """Equal calls in a row, and how many."""
-    start = 0
-    for place in range(1, len(calls) + 1):
-        if place == len(calls) or calls[place] != calls[start]:
-            yield calls[start], place - start
-            start = place
 
 
 def shapes_of(root: Key, method: Method, given: Problem, problem: Problem) -> Like:

@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 
@@ -16,19 +16,15 @@ class Interrupt:
     def __init__(self) -> None:
         self.asked = False
         self._previous: Any = None
-        self._active = False
 
     def __enter__(self) -> "Interrupt":
         in_main = threading.current_thread() is threading.main_thread()
-        self._active = in_main and signal.getsignal(signal.SIGINT) not in (signal.SIG_IGN, None)
-        if self._active:
+        if in_main and signal.getsignal(signal.SIGINT) not in (signal.SIG_IGN, None):
             self._previous = signal.signal(signal.SIGINT, self._handle)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._active:
+    def __exit__(self, *_: object) -> None:
+        if self._previous is not None:
             signal.signal(signal.SIGINT, self._previous)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:

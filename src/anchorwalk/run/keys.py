@@ -15,14 +15,10 @@ from anchorwalk.types import Array, Key
 class Stream(enum.IntEnum):
     """Numbers that no chain and no call has."""
 
-    SHARED = 2**32 - 1
-    """Of the root key: what all chains share, such as one order of rows."""
-    PREPARE = 2**32 - 2
-    """Of the root key: `Method.prepare`, such as the choice of validation rows."""
-    TRIAL = 2**32 - 3
-    """Of the root key: the planner's trials."""
-    START = 2**32 - 6
-    """Of a chain's key, in the place of a call's number: `Method.start`."""
+    SHARED = 2**32 - 1  # of the root key: what all chains share, such as one order of rows
+    PREPARE = 2**32 - 2  # of the root key: `Method.prepare`, such as the choice of validation rows
+    TRIAL = 2**32 - 3  # of the root key: the planner's trials
+    START = 2**32 - 6  # of a chain's key, in the place of a call's number: `Method.start`
 
 
 def keys_of(root: Key, chain: Array | int, number: Array | int) -> Keys:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -12,7 +12,7 @@ import numpy as np
 
 from anchorwalk import checks, tree
 from anchorwalk.errors import Status
-from anchorwalk.methods.base import Call, Draws, Member
+from anchorwalk.methods.base import Call, Draws
 from anchorwalk.plan.plan import Plan
 from anchorwalk.run import programs
 from anchorwalk.run.callbacks import Callback, RoundInfo, RunCallback
@@ -29,54 +29,42 @@ LOOK = 0.2
 
 
 class Block(NamedTuple):
-    """Chains that go on together.
+    """Chains that go on together."""
 
-    Attributes:
-        lanes: Run and chain of each.
-        number: The next call.
-        first: Draws of each chain so far.
-        attempt: How often they have been started anew.
-        states: Stacked states; None before the first call.
-    """
-
-    lanes: tuple[tuple[int, int], ...]
-    number: int
-    first: int
-    attempt: int
-    states: Any
+    lanes: tuple[tuple[int, int], ...]  # run and chain of each
+    number: int  # of the next call
+    attempt: int  # how often they have been started anew
+    states: Any  # stacked; None before the first call
 
 
+@dataclass
 class Loop:
     """The loop over calls and blocks, and what it must remember."""
 
-    def __init__(
-        self,
-        roots: list[Key],
-        plan: Plan,
-        calls: list[Call],
-        session: Session,
-        layout: Layout,
-        stores: list[Store],
-        selected: list[int],
-        apart: bool,
-        like: Like,
-    ) -> None:
-        self.roots, self.plan, self.calls, self.like = roots, plan, calls, like
-        self.session, self.layout, self.stores = session, layout, stores
-        self.apart = apart  # whether the chains of a block are of one run
-        self.shown = replace(plan, chains=len(selected) * len(roots))
-        self.passes = np.concatenate([[0.0], np.cumsum([call.passes for call in calls])])
-        self.draws = np.concatenate([[0], np.cumsum([call.draws for call in calls])])
+    roots: list[Key]
+    plan: Plan
+    calls: list[Call]
+    session: Session
+    layout: Layout
+    stores: list[Store]
+    selected: list[int]
+    apart: bool  # whether the chains of a block are of one run
+    like: Like
+
+    def __post_init__(self) -> None:
+        self.shown = replace(self.plan, chains=len(self.selected) * len(self.roots))
+        self.passes = np.concatenate([[0.0], np.cumsum([call.passes for call in self.calls])])
+        self.draws = np.concatenate([[0], np.cumsum([call.draws for call in self.calls])])
         self.done: dict[tuple[int, int], int] = {}
-        self.blocks = list(self._blocks(selected))
+        self.blocks = list(self._blocks())
         self.began, self.compiled = time.perf_counter(), programs.seconds()
 
-    def _blocks(self, selected: list[int]) -> Iterator[Block]:
+    def _blocks(self) -> Iterator[Block]:
         """Chains that are not finished, those equally far together."""
         groups: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
         for run, store in enumerate(self.stores):
             progress, failed = store.progress() if store.header() else {}, store.failed()
-            for chain in selected:
+            for chain in self.selected:
                 at = progress.get(chain)
                 calls, attempt = (at.calls, at.attempt) if at else (0, 0)
                 self.done[run, chain] = min(calls, len(self.calls))
@@ -85,10 +73,8 @@ class Loop:
         for (number, attempt, _), lanes in sorted(groups.items()):
             for start in range(0, len(lanes), self.layout.lanes):
                 block = tuple(lanes[start : start + self.layout.lanes])
-                states = None
-                if number:
-                    states = tree.stack([self.stores[run].state(chain) for run, chain in block])
-                yield Block(block, number, int(self.draws[number]), attempt, states)
+                states = tree.stack([self.stores[run].state(chain) for run, chain in block]) if number else None
+                yield Block(block, number, attempt, states)
 
     def go(self, listeners: Sequence[Callback]) -> bool:
         """Run what is left of the plan; False if it was interrupted."""
@@ -148,37 +134,30 @@ class Loop:
         _check_result(states, draws, call, self.like)
         status = status_of(draws, len(block.lanes), call.draws)
         bad = np.zeros(len(block.lanes), bool)
-        if call.draws and block.first == 0:  # a chain without a good first draw is begun anew
+        if call.draws and self.draws[block.number] == 0:  # a chain without a good first draw is begun anew
             bad = status[:, 0] != Status.OK
         share = seconds / (len(block.lanes) * max(1, call.draws))
-        rounds = list(self._commit(block, call, states, draws, status, share, ~bad))
+        rounds = list(self._commit(block, states, draws, status, share, ~bad))
         further = []
         good = np.flatnonzero(~bad)
         if good.size and block.number + 1 < len(self.calls):
             lanes = tuple(block.lanes[lane] for lane in good)
-            after = block.first + call.draws
             whole = states if result.carry is None else result.carry
             kept = tree.lane(states, good) if bad.any() else whole  # states can be large: no copy without need
-            further.append(Block(lanes, block.number + 1, after, block.attempt, kept))
+            further.append(Block(lanes, block.number + 1, block.attempt, kept))
         again = tuple(block.lanes[lane] for lane in np.flatnonzero(bad))
         if again and block.attempt < ATTEMPTS:
-            further.append(Block(again, 0, 0, block.attempt + 1, None))
+            further.append(Block(again, 0, block.attempt + 1, None))
         elif again:
             for run, chain in again:
                 self.stores[run].fail(chain)
         return rounds, further
 
     def _commit(
-        self,
-        block: Block,
-        call: Call,
-        states: Any,
-        draws: Draws,
-        status: HostArray,
-        seconds: float,
-        kept: HostArray,
+        self, block: Block, states: Any, draws: Draws, status: HostArray, seconds: float, kept: HostArray
     ) -> Iterator[Round]:
         """Give each run its part of a block."""
+        number, kind, first = block.number, self.calls[block.number].kind, int(self.draws[block.number])
         for run in sorted({run for run, _ in block.lanes}):
             lanes = [lane for lane, (owner, _) in enumerate(block.lanes) if owner == run and kept[lane]]
             if not lanes:
@@ -186,38 +165,23 @@ class Loop:
             whole = len(lanes) == len(block.lanes)
             own_states, own_draws = (states, draws) if whole else tree.lane((states, draws), lanes)
             chains = tuple(block.lanes[lane][1] for lane in lanes)
-            round_ = Round(
-                chains,
-                block.number,
-                call.kind,
-                block.attempt,
-                block.first,
-                own_draws,
-                status[lanes],
-                seconds,
-                own_states,
-            )
+            round_ = Round(chains, number, kind, block.attempt, first, own_draws, status[lanes], seconds, own_states)
             self.stores[run].commit(round_)
             for chain in chains:
-                self.done[run, chain] = block.number + 1
+                self.done[run, chain] = number + 1
             yield round_
 
     def _passes_done(self) -> float:
         return float(sum(self.passes[calls] for calls in self.done.values()))
 
     def _info(self, block: Block, rounds: list[Round], last: bool) -> RoundInfo:
-        members: list[Member] = [
-            round_.member(lane, row)
-            for round_ in rounds
-            for lane in range(len(round_.chains))
-            for row in range(round_.size)
-        ]
+        places = [(one, lane, row) for one in rounds for lane in range(len(one.chains)) for row in range(one.size)]
         return RoundInfo(
             plan=self.shown,
             call=self.calls[block.number],
             number=block.number,
             chains=tuple(chain for round_ in rounds for chain in round_.chains),
-            members=members,
+            members=[one.member(lane, row) for one, lane, row in places],
             members_done=int(sum(min(self.draws[calls], self.plan.members) for calls in self.done.values())),
             passes_done=self._passes_done(),
             seconds=time.perf_counter() - self.began,
@@ -240,11 +204,7 @@ def _read_only(arrays: tuple[Any, Draws]) -> tuple[Any, Draws]:
 
 
 def _check_result(states: Any, draws: Any, call: Call, like: Like) -> None:
-    """Refuse what a method must not return; numbers are looked at elsewhere.
-
-    Raises:
-        InvalidInput: States or draws of other trees, shapes or dtypes than they must have.
-    """
+    """Refuse states and draws of other trees, shapes or dtypes than they must have; numbers are looked at elsewhere."""
     if not isinstance(draws, Draws):
         checks.reject("method.step", f"(state, {type(draws).__name__})", "(state, Draws)", "Return Draws(...).")
     if _shapes(states, 1) != _shapes(like.state, 0):

@@ -23,37 +23,29 @@ LEAST_SECONDS = 0.02
 """Compilation that takes less is done again, which is as fast as reading a program."""
 KEPT = 64
 """Programs that are kept; more than these are forgotten, the longest unused first."""
-ONE_CORE: dict[str, Any] = {"xla_cpu_multi_thread_eigen": False}
-"""How XLA is asked for programs that use one core each."""
-PLAIN: dict[str, Any] = {"xla_cpu_use_fusion_emitters": False}
-"""How XLA is asked for programs that it compiles in less time, and which run slower."""
 WELL, QUICKLY, ONCE = 3, 1, 0
 """XLA's levels of optimisation: for runs of minutes; for runs that are shorter than compiling; for a single use."""
 
 
 class Options(NamedTuple):
-    """How a program is compiled.
+    """How a program is compiled."""
 
-    Attributes:
-        several_cores: Whether it may use several cores.
-        level: WELL, QUICKLY or ONCE.
-    """
-
-    several_cores: bool
-    level: int
+    several_cores: bool  # whether it may use several
+    level: int  # WELL, QUICKLY or ONCE
 
     def of_xla(self) -> dict[str, Any] | None:
         """As XLA takes them; None for its defaults."""
         if jax.default_backend() != "cpu":
             return None
-        less = {} if self.level == WELL else {**PLAIN, "xla_backend_optimization_level": self.level}
-        return {**({} if self.several_cores else ONE_CORE), **less} or None
+        found: dict[str, Any] = {} if self.several_cores else {"xla_cpu_multi_thread_eigen": False}
+        if self.level != WELL:  # compiled in less time, and slower
+            found |= {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": self.level}
+        return found or None
 
 
 _programs: OrderedDict[Any, Any] = OrderedDict()
 _lock = threading.Lock()
-_compiled = 0
-_seconds = 0.0
+_seconds: list[float] = []  # that each compilation took
 _watcher: ContextVar[Callable[[bool], None] | None] = ContextVar("watcher", default=None)
 
 
@@ -91,19 +83,11 @@ def cache_programs(folder: str | os.PathLike[str] | None = None) -> Path | None:
 
 
 def compiled(function: Callable[..., Any], form: Any, options: Options, *arguments: Any) -> Any:
-    """The program of a function for arguments of these shapes, compiled once however many threads ask for it.
-
-    Args:
-        function: Takes `form`, which is static, and the arguments.
-        form: What decides the form of the program beside the shapes.
-        options: How it is compiled.
-        arguments: Shapes and dtypes count, values do not.
-    """
+    """The program of a function of a static `form` and arguments of these shapes; threads share one compilation."""
     leaves, structure = jax.tree.flatten(arguments)
     kinds = tuple((aval.shape, aval.dtype, aval.weak_type) for aval in map(jax.typeof, leaves))
     settings = (options, wide_floats(), matmul_precision(), jax.default_backend())
     key = (function, form, structure, kinds, settings)
-    global _compiled, _seconds
     with _lock:
         if key not in _programs:
             _make_room()
@@ -112,7 +96,7 @@ def compiled(function: Callable[..., Any], form: Any, options: Options, *argumen
             # JAX keeps a program as long as its function lives: one for each, so that what is forgotten is gone.
             lowered = jax.jit(partial(function, form)).lower(*arguments)
             _programs[key] = lowered.compile(compiler_options=options.of_xla())
-            _compiled, _seconds = _compiled + 1, _seconds + time.perf_counter() - began
+            _seconds.append(time.perf_counter() - began)
             watcher(False)
             if len(_programs) > KEPT:
                 _programs.popitem(last=False)
@@ -131,11 +115,6 @@ def matmul_precision() -> str:
     return str(getattr(jax.config, "jax_default_matmul_precision", None))
 
 
-def count() -> int:
-    """Programs that are kept now."""
-    return len(_programs)
-
-
 def forget() -> None:
     """Forget all programs; what runs under way use, they go on using."""
     _programs.clear()
@@ -143,12 +122,12 @@ def forget() -> None:
 
 def compilations() -> int:
     """Programs that this process has compiled so far."""
-    return _compiled
+    return len(_seconds)
 
 
 def seconds() -> float:
     """Seconds that this process has spent on compiling runs' programs so far."""
-    return _seconds
+    return sum(_seconds)
 
 
 @contextmanager
@@ -162,10 +141,7 @@ def watched(watcher: Callable[[bool], None]) -> Iterator[None]:
 
 
 def _make_room() -> None:
-    """Forget our programs where all of this process's have taken half of the memory mappings that Linux grants it.
-
-    XLA maps a few hundred pieces for each program, and the process crashes at the limit.
-    """
+    """Forget our programs at half of the memory mappings that Linux grants: XLA takes hundreds for each program."""
     try:
         with MAPS.open("rb") as lines:
             used = sum(1 for _ in lines)

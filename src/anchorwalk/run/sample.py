@@ -36,16 +36,15 @@ def sample(
 ) -> Posterior:
     """Approximate samples of the posterior: `plan.chains` chains of `plan.members` draws each.
 
-    Python loops over calls; a call makes the next draw of a block of chains as one compiled program. Ctrl-C
-    ends the run after the calls under way, with the members so far.
+    Ctrl-C ends the run after the calls under way, with the members so far.
 
     Args:
         key: `jax.random.key(...)`; all randomness comes from it.
         problem: Network, likelihood, prior and data.
         plan: A method, chains and members.
         runner: "auto", or a runner such as `Local(threads=4, lanes=8)`.
-        store: Where members go: a folder, in which each call is safe as soon as it is finished and in which the same
-            call resumes after a kill; a store; or None for memory.
+        store: Where members go: a folder, where finished calls are safe and the same `sample` resumes after a kill; a
+            store; or None for memory.
         callbacks: Called after each call; None shows a progress bar, `[]` nothing.
         chains: Which of the plan's chains to run, from 0; None runs all. Folders that hold different chains
             of one plan, run in different places, are put together by `anchorwalk merge`.
@@ -71,11 +70,7 @@ def sample(
         (6, (32,))
     """
     checks.key("key", key)
-    _check_problem(problem, plan)
-    places = [_open(store)]
-    selected = _check_chains(chains, plan)
-    chosen, listeners = _check_runner(runner), _check_callbacks(callbacks)
-    (posterior,) = _sample([key], problem, _prepared(key, problem, plan), plan, chosen, places, listeners, selected)
+    (posterior,) = _runs([key], problem, plan, runner, [store], callbacks, chains)
     return posterior
 
 
@@ -115,32 +110,36 @@ def sample_many(
     roots = list(keys)
     for key in roots:
         checks.key("keys", key)
-    _check_problem(problem, plan)
     given = [None] * len(roots) if stores is None else list(stores)
     if not roots or len(given) != len(roots):
         checks.reject("stores", f"{len(given)} for {len(roots)} keys", "one for each key", "Pass as many, or None.")
-    listeners, chosen = _check_callbacks(callbacks), _check_runner(runner)
-    everything = list(range(plan.chains))
-    prepared = [_prepared(key, problem, plan) for key in roots]
-    if any(one is not problem for one in prepared):  # each run has data of its own, such as rows held back
-        return [
-            _sample([key], problem, own, plan, chosen, [_open(place)], listeners, everything)[0]
-            for key, own, place in zip(roots, prepared, given, strict=True)
-        ]
-    return _sample(roots, problem, problem, plan, chosen, [_open(place) for place in given], listeners, everything)
+    return _runs(roots, problem, plan, runner, given, callbacks, None)
 
 
-def _prepared(key: Key, problem: Problem, plan: Plan) -> Problem:
-    return plan.method.prepare(jax.random.fold_in(key, Stream.PREPARE), problem)
+def _runs(
+    roots: list[Key], problem: Any, plan: Any, runner: Any, stores: Sequence[Any], callbacks: Any, chains: Any
+) -> list[Posterior]:
+    """Check all arguments; then runs side by side, or one by one where each has data of its own, as rows held back."""
+    if not isinstance(problem, Problem):
+        checks.reject("problem", type(problem).__name__, "a Problem", "Pass Problem(init=, apply=, ...).")
+    if not isinstance(plan, Plan):
+        checks.reject("plan", type(plan).__name__, "a Plan", "Pass Plan(method, ...) or Plan.from_budget(...).")
+    opened, selected = [_open(store) for store in stores], _check_chains(chains, plan)
+    common = plan, _check_runner(runner), _check_callbacks(callbacks), selected
+    prepared = [plan.method.prepare(jax.random.fold_in(root, Stream.PREPARE), problem) for root in roots]
+    if all(one is problem for one in prepared):
+        return _sample(roots, opened, problem, problem, *common)
+    each = zip(roots, opened, prepared, strict=True)
+    return [_sample([root], [store], problem, own, *common)[0] for root, store, own in each]
 
 
 def _sample(
     roots: list[Key],
+    stores: list[Store],
     given: Problem,
     problem: Problem,
     plan: Plan,
     runner: Runner,
-    stores: list[Store],
     listeners: Sequence[Callback],
     selected: list[int],
 ) -> list[Posterior]:
@@ -153,7 +152,8 @@ def _sample(
     opened: list[Store] = []
     try:
         for root, store in zip(roots, stores, strict=True):
-            header = {**header_of(root, given, plan, layout), "data": fingerprint.of_data(problem)}
+            data = fingerprint.of_tree((problem.data, problem.validation))
+            header = {**header_of(root, given, plan, layout), "data": data}
             store.begin(header, like, about_of(root, given, plan, layout, calls, selected), now)
             opened.append(store)
         with runner.open(plan.method, problem, layout, len(selected) * len(roots)) as session:
@@ -173,13 +173,6 @@ def _sample(
     for posterior in posteriors:
         _report_end(posterior, len(selected) * plan.members)
     return posteriors
-
-
-def _check_problem(problem: Any, plan: Any) -> None:
-    if not isinstance(problem, Problem):
-        checks.reject("problem", type(problem).__name__, "a Problem", "Pass Problem(init=, apply=, ...).")
-    if not isinstance(plan, Plan):
-        checks.reject("plan", type(plan).__name__, "a Plan", "Pass Plan(method, ...) or Plan.from_budget(...).")
 
 
 def _check_runner(runner: Any) -> Runner:

@@ -42,7 +42,8 @@ def reference(
     with shown(console):
         if find_spec("blackjax") is None:
             checks.reject("reference", "no blackjax", "blackjax", "pip install 'anchorwalk[reference]'")
-        from anchorwalk.benchmark.references.make import make, store
+        from anchorwalk.benchmark.references.make import make
+        from anchorwalk.benchmark.references.references import write
         from anchorwalk.methods.hmc import HMC
 
         block = max(thin, 50 // thin * thin)
@@ -52,15 +53,15 @@ def reference(
         plan = Plan(method, chains, draws)
         case = open_case(task, Variant(split, level, prior_variance, rows, test_rows))
         chains_of = case if case.posterior_of is None else open_case(task, case.posterior_of)
-        place = folder / chains_of.label
         if chains_of is not case:
             console.print(f"{case.label} has the posterior of {chains_of.label}, whose chains are used.", markup=False)
-        evidence, about = make(
+        place = folder / chains_of.label
+        evidence, found = make(
             chains_of.problem, case.x_test, plan, seed or [0], place, lambda one: [Progress(f"seed {one}")]
         )
-        about = {"command": shlex.join(["anchorwalk", *sys.argv[1:]]), "task": task, "label": case.label, **about}
+        about = {"command": shlex.join(["anchorwalk", *sys.argv[1:]]), "task": task, "label": case.label, **found}
         path = out or folder / f"{case.label}.npz"
-        store(path, evidence, about)
+        write(path, evidence.kind, evidence.values, evidence.floor, about)
         if record is not None:
             full = {"name": case.label, "kind": "reference", **about, "floor": evidence.floor, **records.environment()}
             records.append(record, full)

@@ -29,16 +29,11 @@ class Evidence(NamedTuple):
 
 
 def examine(problem: Problem, vectors: HostArray, x: Any, starts: HostArray | None = None) -> Evidence:
-    """Predictions of the draws on test rows, and how well the chains agree on them.
+    """Predictions of draws, shape (chains, draws, D), on test rows, and how well the chains agree on them.
 
     R-hat is the rank-normalised split R-hat (Vehtari et al. 2021). Halves are split by chain, so that their distance
-    shows what the chains disagree on.
-
-    Args:
-        problem: Network and likelihood.
-        vectors: Draws, shape (chains, draws, D).
-        x: Test inputs.
-        starts: The chains' starts, shape (chains, D), to compare their spread with the posterior's.
+    shows what the chains disagree on. The spread of the chains' `starts`, shape (chains, D), is compared with the
+    posterior's.
     """
     chains, draws, _ = vectors.shape
     mean, scale = (part.reshape(chains, draws, *part.shape[1:]) for part in _moments(problem, vectors, x))

@@ -8,7 +8,6 @@ import jax
 import numpy as np
 
 from anchorwalk import checks, tree
-from anchorwalk.benchmark.references import references
 from anchorwalk.benchmark.references.evidence import Evidence, examine
 from anchorwalk.plan.plan import Plan
 from anchorwalk.posterior.posterior import Posterior
@@ -53,44 +52,26 @@ def make(
     folder: Path,
     callbacks: Callable[[int], Sequence[Callback]] = lambda seed: (),
 ) -> tuple[Evidence, dict[str, Any]]:
-    """Run or resume the chains, and examine them.
+    """Run or resume the chains and examine them: the evidence, and all that a record should say of them.
 
-    Args:
-        problem: The posterior.
-        x_test: Test inputs.
-        plan: How much Hamiltonian Monte Carlo.
-        seeds: Each makes chains of its own, and all are pooled: a reference can grow without being made anew.
-        folder: Where the runs are kept, one beside the other as FOLDER-seedS.
-        callbacks: Those of a seed's run.
-
-    Returns:
-        The evidence with the predictions, and all that a record should say of them.
-
-    Raises:
-        InvalidInput: An odd number of chains, whose halves cannot be compared.
+    Each seed makes chains of its own, in FOLDER-seedS, and all are pooled: a reference can grow without being made
+    anew. `callbacks` gives those of a seed's run.
     """
     if plan.chains % 2:
         checks.reject("chains", plan.chains, "an even number", "Halves of the chains are compared.")
     runs = [run(s, problem, plan, folder.with_name(f"{folder.name}-seed{s}"), list(callbacks(s))) for s in seeds]
     pooled: Chains = jax.tree.map(lambda *parts: np.concatenate(parts), *runs)
     evidence = examine(problem, pooled.vectors, jax.tree.map(_single, x_test), pooled.starts)
-    values = pooled.values
-    tenths = np.array_split(values["log_density"], 10, axis=1)
+    tenths = np.array_split(pooled.values["log_density"], 10, axis=1)
+    digits = {"acceptance": 3, "divergent": 4, "step_size": 5}
     about = {
         "seeds": list(seeds),
         "plan": plan.to_json(),
-        "acceptance": [round(float(value), 3) for value in values["acceptance"].mean(axis=1)],
-        "divergent": [round(float(value), 4) for value in values["divergent"].mean(axis=1)],
-        "step_size": [round(float(value), 5) for value in values["step_size"].mean(axis=1)],
+        **{name: [round(float(v), n) for v in pooled.values[name].mean(axis=1)] for name, n in digits.items()},
         "log_density_by_tenths": [round(float(part.mean()), 1) for part in tenths if part.size],
         "evidence": evidence.summary,
     }
     return evidence, about
-
-
-def store(path: Path, evidence: Evidence, about: dict[str, Any]) -> None:
-    """Write the compact file of a reference."""
-    references.write(path, evidence.kind, evidence.values, evidence.floor, about)
 
 
 def _single(leaf: Any) -> HostArray:

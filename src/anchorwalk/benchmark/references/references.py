@@ -20,21 +20,13 @@ LEVELS = 1000
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """Predictions of a reference posterior on the first test rows.
+    """Predictions of a reference posterior on the first test rows."""
 
-    Attributes:
-        kind: "probabilities" of classes, or "quantiles" of a number.
-        values: Shape (rows, classes) or (rows, levels).
-        source: Where they come from.
-        floor: Distance between its own two halves, by score: what no other score can be expected to beat.
-        about: What else is known of it, such as the evidence of its convergence.
-    """
-
-    kind: str
-    values: HostArray
-    source: str
-    floor: dict[str, float] = field(default_factory=dict)
-    about: dict[str, Any] = field(default_factory=dict)
+    kind: str  # "probabilities" of classes, or "quantiles" of a number
+    values: HostArray  # shape (rows, classes) or (rows, levels)
+    source: str  # where they come from
+    floor: dict[str, float] = field(default_factory=dict)  # distance of its two halves, by score: no other can beat it
+    about: dict[str, Any] = field(default_factory=dict)  # what else is known, such as evidence of its convergence
 
     @property
     def rows(self) -> int:
@@ -51,12 +43,9 @@ class Reference:
 
 
 def distances(kind: str, one: HostArray, other: HostArray) -> dict[str, float]:
-    """Distances between predictions, by score.
+    """Distances between predictions of two posteriors, rows first, by score.
 
-    Args:
-        kind: "probabilities": agreement and total variation. "quantiles": pointwise W1 and W2.
-        one: Predictions, rows first.
-        other: The same of another posterior.
+    Of "probabilities" agreement and total variation, of "quantiles" pointwise W1 and W2.
     """
     if kind == "probabilities":
         return {"agreement": metrics.agreement(one, other), "total_variation": metrics.total_variation(one, other)}
@@ -67,10 +56,7 @@ def distances(kind: str, one: HostArray, other: HostArray) -> dict[str, float]:
 def published(task: str) -> Reference | None:
     """Published predictions of Hamiltonian Monte Carlo, from `hmc_TASK*.npz` beside the data; None without such a file.
 
-    The file holds `probs`, shape (rows, classes), for the first test rows in the data's own order.
-
-    Raises:
-        InvalidInput: A file that does not hold that.
+    The file must hold `probs`, shape (rows, classes), for the first test rows in the data's own order.
     """
     best: Reference | None = None
     for folder in (source.own_folder(), source.cache_folder()):

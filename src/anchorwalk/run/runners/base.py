@@ -1,7 +1,7 @@
 """What a runner is: it carries out calls for blocks of chains and returns futures."""
 
 from concurrent.futures import Future
-from types import TracebackType
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -65,23 +65,15 @@ class Result(NamedTuple):
     carry: Any = None
 
 
-class Session(Protocol):
+class Session(AbstractContextManager["Session"], Protocol):
     """A runner at work on one method and problem; closed when the run ends."""
 
     @property
     def slots(self) -> int:
         """Jobs that are carried out at a time."""
-        ...
 
     def submit(self, job: Job) -> Future[Result]:
         """Carry out a job, some time from now."""
-        ...
-
-    def __enter__(self) -> "Session": ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
 
 
 @runtime_checkable
@@ -97,14 +89,12 @@ class Runner(Protocol):
             passes: Cost of the plan in passes over the training rows.
             recorded: The layout of the run that is resumed, or None.
         """
-        ...
 
     def open(self, method: Method, problem: Problem, layout: Layout, chains: int) -> Session:
         """Get ready for a run."""
-        ...
 
 
 def filled(lanes: Any, width: int) -> Any:
     """Lanes of a block, filled up to its width with copies of the last one."""
-    missing = width - lanes.shape[0]
-    return lanes if missing == 0 else np.concatenate([lanes, np.repeat(lanes[-1:], missing, axis=0)])
+    count = lanes.shape[0]
+    return lanes if count == width else lanes[np.minimum(np.arange(width), count - 1)]

@@ -23,9 +23,8 @@ SHORT = 3e9
 def choose(problem: Problem, chains: int, passes: float) -> Layout:
     """The layout for a problem.
 
-    On a CPU each program uses one core. Chains of a small network (up to 100,000 parameters, 4,000 numbers in the
-    forward pass of a row, no convolution of XLA's own) make at least two blocks of up to 16; chains of other networks
-    run by themselves, and a single one may use several cores. On other platforms blocks have up to 16 chains.
+    On a CPU each program uses one core, unless there is one chain. Chains of a small network make at least two blocks,
+    other chains run by themselves. On other platforms blocks are as wide as they may be.
     """
     if jax.default_backend() != "cpu":
         return Layout(min(chains, WIDEST), wide=True)

@@ -1,17 +1,19 @@
-"""This machine: blocks of chains in threads, each block as one compiled program."""
+"""This machine: blocks of chains in threads, each block as one compiled program.
+
+XLA's CPU programs run most of a loop's operations on one core. Several programs at a time use all of them.
+"""
 
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from anchorwalk import checks, tree
-from anchorwalk.methods.base import Call, Draws, Keys, Method, State
+from anchorwalk.methods.base import Call, Keys, Method, State
 from anchorwalk.problem import Problem
 from anchorwalk.run.keys import Stream, keys_of
 from anchorwalk.run.programs import ONCE, QUICKLY, WELL, Options, compiled, wide_floats
@@ -29,13 +31,10 @@ MOST_THREADS = 8
 class Local:
     """Blocks of `lanes` chains, as many at a time as there are threads, each block on a core of its own.
 
-    XLA's CPU programs run most of a loop's operations on one core. Several programs at a time use all of them.
-
     Args:
-        threads: Blocks at a time; None for the cores of this process, and up to 8 for large networks. It decides no
-            bit of the results.
-        lanes: Chains of a block, side by side under vmap; None follows a rule by problem and number of chains. It
-            decides the compiled program, and so the last bits of the results.
+        threads: Blocks at a time; None for the cores of this process, up to 8 for large networks. Decides no result.
+        lanes: Chains of a block, side by side under vmap; None follows a rule by problem and number of chains. Decides
+            the last bits of the results.
 
     Example:
         >>> import anchorwalk as aw
@@ -84,7 +83,7 @@ class LocalSession:
         chains = filled(job.chains, lanes)
         roots, many = job.roots, np.ndim(job.roots) > 0 and lanes > 1
         if np.ndim(roots):
-            roots = filled_keys(roots, lanes) if many else roots[0]
+            roots = filled(roots, lanes) if many else roots[0]
         make_keys = compiled(_keys, many, STARTING, roots, chains, np.uint32(0))
         keys = make_keys(roots, chains, np.uint32(job.number))
         common = (self._method, self._problem)
@@ -92,13 +91,12 @@ class LocalSession:
             if job.number == 0:
                 start_keys = make_keys(roots, chains, np.uint32(Stream.START))
                 first = (*common, start_keys, filled(job.attempts, lanes))
-                start = compiled(_start, (many, lanes > 1), STARTING, *first)
-                states = start(*first)
+                states = compiled(_start, Form(many, lanes > 1), STARTING, *first)(*first)
             else:
                 states = jax.tree.map(lambda leaf: filled(leaf, lanes), job.states)
             arguments = (*common, keys, np.int32(job.number), states)
             call = Call(job.call.kind, job.call.draws)  # calls of a kind share a program, whatever they cost
-            program = compiled(_step, (many, lanes > 1, call), self._options, *arguments)
+            program = compiled(_step, Form(many, lanes > 1, call), self._options, *arguments)
 
         def work() -> Result:
             began = time.perf_counter()
@@ -114,67 +112,43 @@ class LocalSession:
     def __enter__(self) -> "LocalSession":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._pool.shutdown(wait=kind is None, cancel_futures=True)  # after an error nobody wants what is under way
 
 
-def filled_keys(keys: Key, width: int) -> Key:
-    """Keys of a block, filled up to its width with the last one."""
-    return keys[jnp.minimum(jnp.arange(width), keys.shape[0] - 1)]
+class Form(NamedTuple):
+    """What decides the form of a block's program beside shapes."""
 
-
-def _keys(many: bool, roots: Key, chains: Any, number: Any) -> Keys:
-    """The keys of a call of each chain; what chains share is one key, or one of each where they are of several runs.
-
-    They are made by a program of their own: a call's program is then the same, to the last bit of its results, whether
-    its chains are of one run or of several.
-    """
-    keys: Keys = jax.vmap(keys_of, in_axes=(0 if many else None, 0, None), out_axes=_axes(many))(roots, chains, number)
-    return keys
+    many: bool  # whether its chains are of several runs
+    vectorised: bool
+    call: Any = None  # which one, for a step
 
 
 def _axes(many: bool) -> Any:
-    """The axes of a block's keys, as `vmap` wants them."""
+    """The axes of a block's keys, as `vmap` wants them; in one run the shared key is the same in all lanes."""
     return Keys(0, 0 if many else None)  # type: ignore[arg-type]
 
 
-# `form` decides the form of a program: whether its chains are of several runs, whether to vmap, and the call.
+def _keys(many: bool, roots: Key, chains: Any, number: Any) -> Any:
+    """The keys of a call of each chain; what chains share is one key, or one of each where they are of several runs.
 
-# Number and, in one run, shared key are the same in all lanes, so that with a shared order one gather serves all.
-
-
-def _start(form: tuple[bool, bool], method: Method, problem: Problem, keys: Keys, attempts: Numbers) -> State:
-    """Start chains."""
-
-    def lane(keys: Keys, attempt: Any) -> State:
-        return method.start(keys, problem, attempt)
-
-    many, vectorised = form
-    return _lanes(lane, (_axes(many), 0), vectorised, keys, attempts)
+    They have a program of their own: so a call's program gives the same bits for chains of one run and of several.
+    """
+    return jax.vmap(keys_of, in_axes=(0 if many else None, 0, None), out_axes=_axes(many))(roots, chains, number)
 
 
-def _step(
-    form: tuple[bool, bool, Call], method: Method, problem: Problem, keys: Keys, number: Any, states: State
-) -> tuple[State, Draws]:
-    """Carry out a call."""
-
-    def lane(keys: Keys, state: State) -> tuple[State, Draws]:
-        return method.step(keys, problem, state, call, number)
-
-    many, vectorised, call = form
-    result: tuple[State, Draws] = _lanes(lane, (_axes(many), 0), vectorised, keys, states)
-    return result
+def _start(form: Form, method: Method, problem: Problem, keys: Keys, attempts: Numbers) -> State:
+    return _lanes(form, lambda keys, attempt: method.start(keys, problem, attempt), keys, attempts)
 
 
-def _lanes(lane: Any, axes: tuple[Any, ...], vectorised: bool, *arguments: Any) -> Any:
+def _step(form: Form, method: Method, problem: Problem, keys: Keys, number: Any, states: State) -> Any:
+    # The number is the same in all lanes, so that with a shared order one gather serves all.
+    return _lanes(form, lambda keys, state: method.step(keys, problem, state, form.call, number), keys, states)
+
+
+def _lanes(form: Form, lane: Any, keys: Keys, values: Any) -> Any:
     """A function of one chain for all lanes of a block."""
-    if vectorised:
-        return jax.vmap(lane, in_axes=axes)(*arguments)
-    single = lane(*(_first(one) for one in arguments))
+    if form.vectorised:
+        return jax.vmap(lane, in_axes=(_axes(form.many), 0))(keys, values)
+    single = lane(Keys(keys.own[0], keys.shared), tree.lane(values, 0))
     return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], single)
-
-
-def _first(lanes: Any) -> Any:
-    return Keys(lanes.own[0], lanes.shared) if isinstance(lanes, Keys) else tree.lane(lanes, 0)

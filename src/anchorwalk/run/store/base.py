@@ -97,7 +97,6 @@ class Store(Protocol):
 
     def header(self) -> Header:
         """The header of the run that is in the store; empty where there is none."""
-        ...
 
     def begin(self, header: Header, like: Like, about: Mapping[str, Any], environment: Mapping[str, Any]) -> None:
         """Start a run, or resume the one that is in the store.
@@ -111,51 +110,37 @@ class Store(Protocol):
         Raises:
             InvalidInput: Where a run with another header is in the store.
         """
-        ...
 
     def commit(self, round_: Round) -> None:
         """Take a finished call; when this returns, it is safe."""
-        ...
 
     def fail(self, chain: int) -> None:
         """Mark a chain that has no good first draw: it is not tried again."""
-        ...
 
     def end(self) -> None:
         """The run is over, or was ended: others may write, and reading goes on."""
-        ...
 
     def about(self) -> Mapping[str, Any]:
         """What the run says of itself."""
-        ...
 
     def infos(self) -> list[MemberInfo]:
         """Everything known of all members so far, in the order (chain, member)."""
-        ...
 
     def progress(self) -> dict[int, Progress]:
         """How far each chain is."""
-        ...
 
     def failed(self) -> list[int]:
         """Chains that are marked as failed."""
-        ...
 
     def member(self, chain: int, index: int) -> Member:
         """One member."""
-        ...
 
     def state(self, chain: int) -> State:
         """The state of a chain after its last finished call."""
-        ...
 
 
 def check_same(stored: Header, given: Header, where: str) -> None:
-    """Refuse to resume a run of other arguments, naming what differs; what one of them lacks is not compared.
-
-    Raises:
-        InvalidInput: Where anything differs.
-    """
+    """Refuse to resume a run of other arguments, naming what differs; what one of them lacks is not compared."""
     differing = [name for name in given if stored.get(name, given[name]) != given[name]]
     if differing:
         details = "; ".join(f"{name} was {stored[name]}, is {given[name]}" for name in differing)

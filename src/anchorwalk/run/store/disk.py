@@ -19,7 +19,6 @@ from anchorwalk.run.store.writer import Writer
 LOCK = "lock"
 BEFORE = {LOCK, NAME + files.TEMPORARY, COPY + files.TEMPORARY}
 """What can stand in a folder whose run was killed before its first manifest was there."""
-Stretches = tuple[dict[str, Any], ...]
 
 
 class DiskStore:
@@ -27,11 +26,9 @@ class DiskStore:
 
     Args:
         folder: Made where it is missing.
-        dtype: "bfloat16" keeps members in half the room, rounded; chain states stay exact, so that a run resumes bit
-            for bit. By default members are kept as they are.
-        other_machine: Whether to resume a run that was begun with other versions or on another kind of machine: its
-            further members then agree with those of an undisturbed run to rounding, or after long trainings in
-            distribution only.
+        dtype: "bfloat16" keeps members in half the room, rounded; chain states stay exact. None keeps them as they are.
+        other_machine: Whether to resume a run that was begun with other versions or on another kind of machine. Further
+            members then agree with an undisturbed run's to rounding, after long trainings in distribution only.
 
     Raises:
         InvalidInput: A folder with other files and no run in it.
@@ -125,20 +122,16 @@ class DiskStore:
             "stored_as": stored_as,
             "plan": _with_former_chains(dict(about.get("plan", {})), stored.about.get("plan")),
         }
-        stretches = self._stretches(stored.environments, current, len(reader.infos))
-        manifest = replace(stored, header={**stored.header, **header}, about=written, environments=stretches)
-        self._writer = Writer(reader, manifest)
-
-    def _stretches(self, stored: Stretches, current: Mapping[str, Any], members: int) -> Stretches:
-        """The environments of the run, this one included; another one than before must be allowed."""
-        changes = environment.differences(stored[-1], current) if stored else []
-        if stored and not changes:
-            return stored
+        stretches = stored.environments
+        changes = environment.differences(stretches[-1], current) if stretches else []
         if changes and not self.other_machine:
             remedy = f"Pass store=DiskStore({str(self.folder)!r}, other_machine=True) to go on, not bit for bit."
             given = f"a run that was begun elsewhere: {'; '.join(changes)}"
             checks.reject("store", given, "the same environment", remedy)
-        return (*stored, {**current, "after_members": members})
+        if changes or not stretches:
+            stretches = (*stretches, {**current, "after_members": len(reader.infos)})
+        manifest = replace(stored, header={**stored.header, **header}, about=written, environments=stretches)
+        self._writer = Writer(reader, manifest)
 
     def commit(self, round_: Round) -> None:
         """Take a finished call; when this returns, it is on disk.

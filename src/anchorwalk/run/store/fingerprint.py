@@ -38,11 +38,6 @@ def of_network(problem: Problem) -> str:
     return of_function(problem.init, jax.random.key(0)) + of_function(problem.apply, like, one_row_of(problem))
 
 
-def of_data(problem: Problem) -> str:
-    """A fingerprint of the training rows, and of those held back."""
-    return of_tree((problem.data, problem.validation))
-
-
 def of_convolution(problem: Problem) -> str:
     """How the network convolves, if it does: "native" by XLA's own convolution, else "patches or none"."""
     traced = jax.make_jaxpr(problem.apply)(problem.params_like, one_row_of(problem))
@@ -75,11 +70,6 @@ def of_method(method: Any, problem: Problem) -> dict[str, str]:
         elif value is not None:
             found[name] = of_settings(value)
     return found
-
-
-def of_key(key: jax.Array) -> str:
-    """A key as its implementation and data."""
-    return f"{jax.random.key_impl(key)}:{np.asarray(jax.random.key_data(key)).tolist()}"
 
 
 def _digest(*parts: str | bytes) -> str:

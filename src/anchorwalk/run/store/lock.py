@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import stat
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -16,22 +17,14 @@ except ImportError:  # pragma: no cover  # not a POSIX system: there is no guard
 
 
 class Lock:
-    """A lock on a folder, which the system takes back when its holder dies.
-
-    Args:
-        path: The lock's file; it stays behind, and says who held it last.
-    """
+    """A lock on a folder, which the system takes back when its holder dies; its file stays and names who held it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._descriptor: int | None = None
 
     def acquire(self) -> None:
-        """Take the lock.
-
-        Raises:
-            InvalidInput: Where another holds it, naming the holder.
-        """
+        """Take the lock; InvalidInput where another holds it names the holder."""
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:  # it will be written to
@@ -51,11 +44,9 @@ class Lock:
         self._descriptor = descriptor
         now = datetime.now().astimezone().isoformat(timespec="seconds")
         holder = json.dumps({"process": os.getpid(), "host": socket.gethostname(), "since": now})
-        try:
+        with suppress(OSError):  # on a full disk the lock holds without a name
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, holder.encode(), 0)
-        except OSError:  # a full disk: the lock holds without a name
-            pass
 
     def release(self) -> None:
         """Give the lock back; nothing happens where it is not held."""

@@ -16,7 +16,7 @@ from anchorwalk.run.store.base import check_same
 from anchorwalk.run.store.disk import LOCK
 from anchorwalk.run.store.lock import Lock
 from anchorwalk.run.store.manifest import COPY, NAME, Manifest, Part, check_counts, parse, read, understood
-from anchorwalk.run.store.reader import MISSING, Reader
+from anchorwalk.run.store.reader import Reader
 from anchorwalk.run.store.tensors import Damaged
 from anchorwalk.run.store.writer import LARGE, MERGED, alike, joined, put_members, sweep
 
@@ -27,7 +27,6 @@ DAMAGED = ".damaged"
 class Summary(NamedTuple):
     """A run at a glance."""
 
-    folder: Path
     task: str  # likelihood, parameters and rows
     members: int  # that are there
     planned: int  # members of the plan, of the chains that run here
@@ -57,7 +56,6 @@ def summarize(folder: Path) -> Summary:
         task = f"{about['likelihood']['name']}, {size:,} parameters, {about['rows']:,} rows"
     spent = sum(info.seconds for info in infos)
     return Summary(
-        folder=folder,
         task=task,
         members=len(infos),
         planned=len(infos) if derived else len(plan["selected"]) * plan["members"],
@@ -80,12 +78,7 @@ def _passes(plan: Mapping[str, Any], calls: int) -> float:
 
 
 def verify(folder: Path) -> dict[str, str]:
-    """Read every file of a run and compare its checksum: files that are not whole, and why.
-
-    Raises:
-        InvalidInput: No run, or one of another version.
-        StoreDamaged: No readable manifest.
-    """
+    """Read every file of a run and compare its checksum: files that are not whole, and why."""
     return {**_damaged_manifests(folder), **_opened(folder, verify=True).damaged}
 
 
@@ -95,8 +88,6 @@ def _damaged_manifests(folder: Path) -> dict[str, str]:
     for name in (NAME, COPY):
         try:
             parse(folder / name)
-        except FileNotFoundError:
-            found[name] = MISSING
         except Damaged as reason:
             found[name] = str(reason)
     return found
@@ -121,11 +112,7 @@ def thin(folder: Path, out: Path, every: int) -> int:
 
 
 def merge(folders: Sequence[Path], out: Path) -> int:
-    """Put chains of one plan, run in different places, into one run that can go on. Returns its members' number.
-
-    Raises:
-        InvalidInput: Runs of other arguments, a chain that is in two of them, or runs that are not whole.
-    """
+    """Put chains of one plan, run in different places, into one run that can go on. Returns its members' number."""
     if len(folders) < 2:
         checks.reject("merge", f"{len(folders)} run", "two or more", "Name every run that holds chains of the plan.")
     stores = [_opened(folder, verify=True) for folder in folders]
@@ -158,11 +145,7 @@ def prune(folder: Path, states: bool = False) -> list[str]:
     """Take damaged files out of a run, and leftovers of killed processes out of its folder; say in words what was done.
 
     What was damaged is kept beside the run under another name. The rest loads without a warning and, where the last
-    states of its chains are whole, goes on.
-
-    Args:
-        folder: The run.
-        states: Whether to remove the chain states too: the run is smaller and can no longer be gone on with.
+    states of its chains are whole, goes on. With `states` these are removed too: the run is smaller, and at its end.
     """
     lock = Lock(folder / LOCK)
     _manifest(folder)  # nothing is made in a folder without a run

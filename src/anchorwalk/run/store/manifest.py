@@ -1,7 +1,6 @@
 """The manifest of a run: what it is, and which files belong to it.
 
-`run.json` and its copy `run.backup.json` are JSON with a checksum of their own content. Files come first, the copy of
-the manifest next and the manifest last, so that a manifest never names what is not there.
+`run.json` and its copy `run.backup.json` are JSON with a checksum of their own content; the copy is written first.
 """
 
 import hashlib
@@ -16,7 +15,7 @@ from typing import Any
 
 from anchorwalk import checks, files
 from anchorwalk.errors import DamagedWarning, InvalidInput, StoreDamaged, warn
-from anchorwalk.run.store.tensors import Damaged, open_plain
+from anchorwalk.run.store.tensors import Damaged, Missing, open_plain
 
 FORMAT = 3
 NAME, COPY = "run.json", "run.backup.json"
@@ -135,7 +134,7 @@ class Manifest:
         content = self.encode()
         try:
             return all(_content(folder / name) == content for name in (NAME, COPY))
-        except (Damaged, FileNotFoundError):
+        except Damaged:
             return False
 
     def write(self, folder: Path) -> None:
@@ -158,17 +157,15 @@ def calls_for(plan: Mapping[str, Any], members: int) -> int:
 
 
 def read(folder: Path) -> Manifest | None:
-    """The manifest of a run, or of its copy where it is damaged; None where there is neither.
+    """The manifest of a run, or its copy where it is damaged; None where there is neither.
 
-    Raises:
-        StoreDamaged: Where there is no good one.
-        InvalidInput: Where it is of a version that is not known here.
+    StoreDamaged where there is no good one, InvalidInput where it is of a version that is not known here.
     """
     reasons, other = [], None
     for name in (NAME, COPY):
         try:
             found = parse(folder / name)
-        except FileNotFoundError:
+        except Missing:
             if name == NAME and (folder / COPY).exists():
                 reasons.append(f"{folder / name} is missing")
         except OtherFormat as error:
@@ -200,12 +197,7 @@ class OtherFormat(Damaged):
 
 
 def parse(path: Path) -> Manifest:
-    """A manifest from one of its two files.
-
-    Raises:
-        FileNotFoundError: No such file.
-        Damaged: Anything that is not as it was written; OtherFormat for another version.
-    """
+    """A manifest from one of its two files; Damaged where it is not as it was written, missing or of another format."""
     try:
         loaded = json.loads(_content(path))
         number, whole = loaded["format"], loaded.pop("sha256", None) == _digest(loaded)

@@ -32,11 +32,7 @@ class MemoryStore:
         return self._header
 
     def begin(self, header: Header, like: Like, about: Mapping[str, Any], environment: Mapping[str, Any]) -> None:
-        """Start a run, or resume the one that is in the store.
-
-        Raises:
-            InvalidInput: Where a run with another header is in the store.
-        """
+        """Start a run, or resume the one that is in the store."""
         check_same(self._header, header, "a store in memory")
         self._header = {**self._header, **header}
         self._like, self._about, self._environment = like, dict(about), dict(environment)
@@ -86,11 +82,7 @@ class MemoryStore:
         return tree.lane(round_.states, lane)
 
     def copy_to(self, store: Store) -> None:
-        """Give the run to another store, where it can be read and resumed.
-
-        Args:
-            store: One without a run.
-        """
+        """Give the run to another store, one without a run, where it can be read and resumed."""
         assert self._like is not None, "there is no run in this store"
         store.begin(self._header, self._like, self._about, self._environment)
         try:

@@ -16,11 +16,10 @@ from anchorwalk.methods.base import Member, MemberInfo, State
 from anchorwalk.run.store import serialise
 from anchorwalk.run.store.base import Progress
 from anchorwalk.run.store.manifest import File, Manifest, Part, StatePart, calls_for, check_counts, read
-from anchorwalk.run.store.tensors import Damaged, TensorFile, names
+from anchorwalk.run.store.tensors import MISSING, Damaged, Missing, TensorFile, names
 
 LOOKS = 5
 """How often a reader starts over where a writer changes the run under its eyes."""
-MISSING = "it is missing"
 OWN = ("chain", "index", "status", "seconds")
 """Tensors of a file of members that are the run's own; `info/...` are the method's."""
 INFO = "info/"
@@ -29,16 +28,9 @@ INFO = "info/"
 class Reader:
     """A run's folder, opened for reading.
 
-    Args:
-        folder: Where the run is.
-        manifest: Of this folder.
-        like: The parameters' shapes and dtypes in their tree; None gives members as dictionaries of named arrays.
-        verify: Whether to compare all checksums now, which reads everything; else each when its file is first used.
-        states: Whether to look at chain states as well.
-
-    Attributes:
-        damaged: Files that are not whole, and why; their members are left out.
-        infos: What is known of all other members, by chain and index.
+    `like` are the parameters' shapes and dtypes in their tree; without it members are dictionaries of named arrays.
+    `verify` compares all checksums now, and not each when its file is first used. `states` looks at chain states too.
+    `damaged` names files that are not whole, and why; `infos` has what is known of all other members.
     """
 
     def __init__(self, folder: Path, manifest: Manifest, like: Any, verify: bool = False, states: bool = False) -> None:
@@ -66,8 +58,6 @@ class Reader:
                     if isinstance(part, Part):
                         self._check_members(part, file)
                         self.add(part, {name: file.read(name) for name in _numbers(file)})
-            except FileNotFoundError:
-                self.damaged[part.file] = MISSING
             except Damaged as reason:
                 self.damaged[part.file] = str(reason)
 
@@ -96,11 +86,7 @@ class Reader:
             self.infos[chain, index] = MemberInfo(chain, index, int(status), float(seconds), own)
 
     def member(self, chain: int, index: int) -> Member:
-        """One member, read from its file.
-
-        Raises:
-            StoreDamaged: Where its file is not whole.
-        """
+        """One member, read from its file; StoreDamaged where that is not whole."""
         file, row, lane = self._find(chain, index)
         params: Any = {}
         for leaf in self.leaves:
@@ -120,16 +106,12 @@ class Reader:
         return [*(leaf["name"] for leaf in self.leaves), *_numbers(file), "trace"]
 
     def state(self, part: StatePart, chain: int, like: State) -> State:
-        """A chain's state.
-
-        Raises:
-            StoreDamaged: Where its file is not whole, or holds other states.
-        """
+        """A chain's state; StoreDamaged where its file is not whole, or holds other states."""
         leaves, definition = jax.tree.flatten(like)
         try:
             with closing(self.open(part)) as file:
                 found = [file.read(name, (part.chains.index(chain),)) for name in names(like, "state")]
-        except (FileNotFoundError, Damaged, KeyError) as reason:
+        except (Damaged, KeyError) as reason:
             raise StoreDamaged(
                 f"the chain states in {self.folder / part.file} are damaged: {reason}. Bring the file back from a "
                 "copy; the members are whole, and aw.load reads them."
@@ -174,16 +156,16 @@ class Reader:
                     self.close()
                     self._open = part, self.open(part, verify=part.file not in self._trusted)
                 return self._open[1], row, lane
+            except Missing:  # a writer may have made one file of several in the meantime
+                manifest = read(self.folder) if self.folder.is_dir() else None
+                if manifest is None:
+                    break
+                self._look(manifest)
             except Damaged as reason:
                 raise StoreDamaged(
                     f"the file {self.folder / part.file} is damaged: {reason}. Bring it back from a copy; aw.load with "
                     "verify=True leaves its members out."
                 ) from None
-            except FileNotFoundError:  # a writer may have made one file of several in the meantime
-                manifest = read(self.folder) if self.folder.is_dir() else None
-                if manifest is None:
-                    break
-                self._look(manifest)
         raise StoreDamaged(
             f"member {index} of chain {chain} is no longer in {self.folder}: its file is missing. Bring it back from a "
             "copy, or load the run again for what is left."

@@ -51,11 +51,7 @@ def _to_json(value: Any) -> Any:
 
 
 def tree_from_json(encoded: Any, leaves: Sequence[Any]) -> Any:
-    """The inverse of `tree_to_json`, with these leaves.
-
-    Raises:
-        ValueError: Something that is no such tree, or does not have each leaf once.
-    """
+    """The inverse of `tree_to_json`, with these leaves; ValueError for what is no such tree of each leaf once."""
     used: list[int] = []
     result = _tree(encoded, leaves, used, 0)
     if sorted(used) != list(range(len(leaves))):
@@ -89,10 +85,7 @@ def dtype_of(name: str) -> np.dtype[Any]:
 
 
 def likelihood_to_json(likelihood: Likelihood) -> dict[str, Any]:
-    """A likelihood as JSON.
-
-    One that is not of this package has its name and, where it offers `to_json`, what that gives under "own".
-    """
+    """A likelihood as JSON; one of another package as its name, and under "own" what its `to_json` gives, if any."""
     described = serial.to_json("likelihood", likelihood)
     if type(likelihood) in LIKELIHOODS.values():
         return described

@@ -1,7 +1,7 @@
 """Tensors of a safetensors file, read a part at a time and never trusted.
 
-The reader of the safetensors package maps a whole file into memory and knows no bfloat16 in NumPy; this one reads just
-the bytes that are asked for, from a file that is no link, and checks what the file says of itself first.
+The safetensors package's reader maps whole files into memory and knows no bfloat16 in NumPy. This one reads just the
+bytes that are asked for, from a file that is no link, and checks first what the file says of itself.
 """
 
 import errno
@@ -42,10 +42,15 @@ CHUNK = 2**20
 MOST_AXES = 32
 NOT_PLAIN = (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EACCES, errno.ENOTDIR, errno.EPERM)
 """Errors in opening that tell of the file, not of the machine."""
+MISSING = "it is missing"
 
 
 class Damaged(Exception):
     """A file that is not what it should be; the message says how."""
+
+
+class Missing(Damaged, FileNotFoundError):
+    """A file that is not there."""
 
 
 class Tensor(NamedTuple):
@@ -57,17 +62,7 @@ class Tensor(NamedTuple):
 
 
 class TensorFile:
-    """A safetensors file that is open for reading.
-
-    Args:
-        path: The file; a link, a pipe or a device is refused.
-        size: Its bytes, as its manifest has them.
-        sha256: The same of its checksum, which is then compared: this reads the whole file.
-
-    Raises:
-        FileNotFoundError: No such file.
-        Damaged: Anything else that does not fit.
-    """
+    """A safetensors file that is open for reading; Damaged where size, checksum or header are not as they should be."""
 
     def __init__(self, path: Path, size: int, sha256: str | None = None) -> None:
         self._descriptor = open_plain(path)
@@ -147,18 +142,12 @@ def _tensor(entry: Any, offset: int, size: int) -> Tensor:
 
 
 def open_plain(path: Path) -> int:
-    """A file's descriptor for reading.
-
-    Raises:
-        FileNotFoundError: No such file.
-        Damaged: A link, a folder, a pipe, or a file that may not be read.
-        StoreFailed: Too many open files, and the like.
-    """
+    """A file's descriptor for reading; Damaged for a link, a folder, a pipe, or what may not be read or is missing."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
         descriptor = os.open(path, flags)
     except FileNotFoundError:
-        raise
+        raise Missing(MISSING) from None
     except OSError as error:
         if error.errno in NOT_PLAIN:
             raise Damaged(f"it is no plain file that can be read ({error.strerror})") from None

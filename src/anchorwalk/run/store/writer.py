@@ -1,8 +1,7 @@
 """The writing side of a stored run: one process at a time, and every call is safe when its commit returns.
 
-A call's draws come as a file of their own, and its chains' states as another; when MERGED files of the same chains have
-come together they become one. Files come first and the manifest last, and what the manifest no longer names is removed
-after that: at every moment the manifest's files are all there.
+A call's draws are one file, its chains' states another. MERGED files of the same chains become one. Files come first,
+the manifest next, and then what it no longer names is removed: at every moment the manifest's files are all there.
 """
 
 import hashlib
@@ -20,7 +19,7 @@ from anchorwalk.errors import DamagedWarning, StoreFailed, warn
 from anchorwalk.run.store import serialise
 from anchorwalk.run.store.base import Round
 from anchorwalk.run.store.manifest import COPY, FILE, NAME, Manifest, Part, StatePart
-from anchorwalk.run.store.reader import INFO, MISSING, Reader
+from anchorwalk.run.store.reader import INFO, Reader
 from anchorwalk.run.store.tensors import Damaged, names
 from anchorwalk.types import HostArray
 
@@ -83,7 +82,7 @@ class Writer:
             sweep(self.folder, manifest.files)
 
     def commit(self, round_: Round) -> None:
-        """Take a finished call; when this returns, it is on disk. See `DiskStore.commit`."""
+        """Take a finished call; when this returns, it is on disk."""
         with self._guarded():
             manifest, chains = self.reader.manifest, round_.chains
             members = list(manifest.members)
@@ -147,10 +146,9 @@ class Writer:
             try:
                 with closing(self.reader.open(part)) as file:
                     pieces.append({name: file.read(name) for name in self.reader.known(file)})
-            except (Damaged, FileNotFoundError) as reason:
+            except Damaged as reason:
                 self._broken.add(part.file)
-                why = MISSING if isinstance(reason, FileNotFoundError) else reason
-                warn(f"the file {self.folder / part.file} is damaged: {why}. The run goes on", DamagedWarning)
+                warn(f"the file {self.folder / part.file} is damaged: {reason}. The run goes on", DamagedWarning)
                 return
             if not alike(pieces[-1], pieces[0]):
                 return
