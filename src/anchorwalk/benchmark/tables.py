@@ -14,7 +14,6 @@ TITLES = {
     "ae": "AE",
     "sae": "SAE",
     "planned": "planned",
-    "planned_at": "planned, inputs given",
     "map": "MAP",
     "deep_ensemble": "deep ensemble",
 }

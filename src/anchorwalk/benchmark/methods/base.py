@@ -81,7 +81,11 @@ class Entry:
         return {
             "plan": {"chains": plan.chains, "members": plan.total, "epochs": plan.epochs, **described},
             "walk": repr(getattr(method, "walk", Independent() if isinstance(method, AE) else None)),
-            **({"perturb_targets": True} if getattr(method, "perturb_targets", False) else {}),
+            **{
+                name: True
+                for name in ("perturb_targets", "keep_optimizer", "shift_start")
+                if getattr(method, name, False)
+            },
         }
 
     def together(self, case: Case, budget: int) -> int:
