@@ -48,8 +48,8 @@ START = 2
 """The place, in `rate_at`, of the rate that is tried first, and taken where the budget is too small for trials."""
 END = 0.01
 """The last rate of a training, as a share of its first."""
-DECAY = 0.3
-"""The best rate falls with this power of the training's length."""
+DECAY, WARM_UP = 1 / 3, 500
+"""The best rate falls with this power of a training's steps, to which these are added."""
 STEPS_AN_EPOCH, FEWEST_ROWS, MOST_ROWS = 64, 8, 64
 """Steps in an epoch that decide the rows of a batch, within these bounds."""
 PAYS = 0.02
@@ -156,21 +156,22 @@ def plan_for(
     size = _batch_size(rows) if batch_size is None else min(checks.count("batch_size", batch_size), rows)
     if optimizer is None or optimizer is SOAP:
         optimizer = partial(SOAP, refresh=RARELY) if problem.size < SMALL else SOAP
-    recipe = _Recipe(optimizer, size, rate_at(START), 1)
+    recipe = _Recipe(optimizer, size, rate_at(START))
+    recipe.training(rows, 1)  # refuses what is no optimiser
     trials = _Trials(key, problem, recipe, runner)
-    shortest = budget // SHARE
-    if recipe.training(max(1, shortest)).steps(rows) < LEAST_STEPS or shortest == 0 or rows < 2 / HELD_BACK:
+    shortest, steps = budget // SHARE, -(-rows // size)
+    if shortest * steps < LEAST_STEPS or rows < 2 / HELD_BACK:
         enough = None
     else:
         recipe = trials.find_rate(shortest)
         enough = min(budget, trials.find_length(shortest, recipe))
     left = budget - trials.spent
-    shape = _shape(left, left if enough is None else enough, -(-rows // size))
-    later = recipe.training(shape.later, shape.first) if shape.members > 1 else None
+    shape = _shape(left, left if enough is None else enough, steps)
+    later = recipe.training(rows, shape.later, shape.first) if shape.members > 1 else None
     if walk is None:
         walk = GuidedWalk(step_size=min(1.0, shape.later / max(1, int(LATER * shape.first))))
     follows = later is not None
-    method = SAE(recipe.training(shape.first), later, walk, keep_optimizer=follows, shift_start=follows)
+    method = SAE(recipe.training(rows, shape.first), later, walk, keep_optimizer=follows, shift_start=follows)
     plan = Plan(method, shape.chains, shape.members)
     found = Planned(plan, trials.rates, trials.scores, enough, trials.spent, "")
     return replace(found, explanation=_explain(found, budget, recipe))
@@ -181,12 +182,12 @@ def _batch_size(rows: int) -> int:
 
 
 class _Recipe(NamedTuple):
-    """Trainings of any length: an optimiser that is given, or one whose rate was the best at a length in epochs."""
+    """Trainings of any length: with an optimiser that is given, or with one whose rate was best after so many steps."""
 
     optimizer: Any
     batch_size: int
     rate: float
-    length: int
+    steps: int = 0
 
     @property
     def given(self) -> bool:
@@ -194,14 +195,16 @@ class _Recipe(NamedTuple):
 
     @property
     def name(self) -> str:
-        return getattr(self.optimizer, "func", self.optimizer).__name__
+        return str(getattr(self.optimizer, "func", self.optimizer).__name__)
 
-    def training(self, epochs: int, rate_of: int | None = None) -> Training:
-        """A training, with the rate of its own length or of another."""
+    def training(self, rows: int, epochs: int, rate_of: int | None = None) -> Training:
+        """A training on so many rows, with the rate of its own length or of another."""
+        size = min(self.batch_size, rows)
         if self.given:
-            return Training(self.optimizer, epochs, self.batch_size)
-        rate = self.rate * (self.length / (rate_of or epochs)) ** DECAY
-        return Training(self.optimizer(rate, end_rate=END * rate), epochs, self.batch_size)
+            return Training(self.optimizer, epochs, size)
+        steps = (rate_of or epochs) * -(-rows // size)
+        rate = self.rate * ((self.steps + WARM_UP) / (steps + WARM_UP)) ** DECAY if self.steps else self.rate
+        return Training(self.optimizer(rate, end_rate=END * rate), epochs, size)
 
 
 class _Trials:
@@ -230,8 +233,7 @@ class _Trials:
         scores: dict[int, float] = {}
         place: int | None = START
         while place is not None and len(losses) < MOST_RATES:
-            recipe = self.recipe._replace(rate=rate_at(place), length=length)
-            losses[place], scores[place] = self._run(recipe, length)
+            losses[place], scores[place] = self._run(self.recipe._replace(rate=rate_at(place)), length)
             place = _next(losses)
         self.rates = {rate_at(place): loss for place, loss in sorted(losses.items())}
         best = min(losses, key=losses.__getitem__)
@@ -242,7 +244,8 @@ class _Trials:
             )
         self.scores = {length: scores[best]}
         shift = _lowest(*(losses.get(place, math.inf) for place in (best - 1, best, best + 1)))
-        return self.recipe._replace(rate=rate_at(best) * 10 ** (shift / 2), length=length)
+        steps = self.recipe.training(self.problem.n, length).steps(self.problem.n)
+        return self.recipe._replace(rate=rate_at(best) * 10 ** (shift / 2), steps=steps)
 
     def find_length(self, shortest: int, recipe: _Recipe) -> int:
         """Epochs after which doubling them improves the score by less than `PAYS`."""
@@ -253,8 +256,7 @@ class _Trials:
 
     def _run(self, recipe: _Recipe, epochs: int) -> tuple[float, float]:
         """Loss and score of a trial; infinite where a member diverged."""
-        training = recipe._replace(batch_size=min(recipe.batch_size, self.problem.n)).training(epochs)
-        method = SAE(replace(training, evaluate=False))
+        method = SAE(replace(recipe.training(self.problem.n, epochs), evaluate=False))
         self.spent += PAIR * epochs
         try:
             found = sample(self.key, self.problem, Plan(method, PAIR), runner=self.runner, callbacks=[])
