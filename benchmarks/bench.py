@@ -407,7 +407,8 @@ def optimizers(repeats=9):
     for name, (problem, batch_size, epochs, count) in cases.items():
         keys = jax.random.split(jax.random.key(0), count)
         starts, programs = jax.vmap(problem.init)(keys), {}
-        for optimizer in (aw.Adam(1e-3), aw.Lion(1e-3), aw.SOAP(1e-3)):
+        kinds = {"Adam": aw.Adam(1e-3), "Lion": aw.Lion(1e-3), "SOAP": aw.SOAP(1e-3)}
+        for kind, optimizer in {**kinds, "SOAP, bases every 32 steps": aw.SOAP(1e-3, refresh=32)}.items():
             training = aw.Training(optimizer, epochs, batch_size, evaluate=False)
 
             def chains_of(keys, starts, problem=problem, training=training):
@@ -417,7 +418,7 @@ def optimizers(repeats=9):
                 return train(keys[0], problem, training, tree.lane(starts, 0), tree.lane(starts, 0)).params
 
             program = jax.jit(chains_of if count > 1 else one_of)
-            programs[type(optimizer).__name__] = lambda run=program, a=keys, b=starts: jax.block_until_ready(run(a, b))
+            programs[kind] = lambda run=program, a=keys, b=starts: jax.block_until_ready(run(a, b))
         used = {kind: [] for kind in programs}
         for repeat in range(repeats + 1):
             for kind, run in programs.items():

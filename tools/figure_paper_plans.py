@@ -1,4 +1,4 @@
-"""The figures of docs/closer.md, from the records: W1 by loss and by number of chains, total variation by agreement."""
+"""The figures of docs/paper_plans.md, from the records: W1 by loss and by number of chains, total variation by agreement."""
 
 from statistics import median
 
@@ -14,9 +14,8 @@ from anchorwalk.benchmark.tasks import Variant
 from anchorwalk.benchmark.tasks.uci_gap import REFERENCED
 from pages import ROOT, benchmark, load, study_of
 
-TITLES = {"ae": "AE, paper's plan", "sae": "SAE, paper's plan", "planned": "planned"}
+TITLES = {"ae": "AE, paper's plan", "sae": "SAE, paper's plan"}
 SHARED = {1000: "0.55", 10_000: "0.15"}
-MARKERS = {"planned": ("o", "planned"), "planned_at": ("D", "planned, inputs given")}
 SCORED = ("agreement", "total_variation")
 CLASSES = {
     "cifar10": ("CIFAR-10, ResNet-20", "argmin", None),
@@ -63,21 +62,16 @@ def by_loss(found):
             sizes = [12, 24, 40, 75][: len(points)]
             axis.scatter(*zip(*points, strict=True), s=sizes, color=COLOURS[method], label=title, linewidths=0)
         axis.invert_xaxis()
-        axis.set_ylim(0)
+        axis.set_ylim(0, 1.05 * axis.get_ylim()[1])
         axis.set_xlabel("anchored loss of members (nats a row)", fontsize=8)
     last = axes[REFERENCED[-1]]
     last.legend(frameon=False, fontsize=8, loc="lower left", title="larger: more epochs", title_fontsize=8)
-    figure.savefig(ROOT / "docs/figures/closer.png", dpi=160)
+    figure.savefig(ROOT / "docs/figures/losses_and_w1.png", dpi=160)
 
 
 def by_chains(found):
-    """Every number of chains that may share a budget, and what the two ways to plan chose."""
+    """Every number of chains that may share a budget, one member each."""
     figure, axes = panels()
-    plans = {
-        (r["variant"]["split"], r["method"], r["budget"]): r["plan"]["chains"]
-        for r in found.records
-        if r["task"] == "uci_gap"
-    }
     for split, axis in axes.items():
         cells = study_of(f"uci_gap-split{split}")["cells"]
         for budget, grey in SHARED.items():
@@ -89,17 +83,11 @@ def by_chains(found):
             points = sorted(medians.items())
             if points:
                 axis.plot(*zip(*points, strict=True), color=grey, marker=".", linewidth=1.2, label=f"{budget:,} epochs")
-            for method, (marker, title) in MARKERS.items():
-                at = (split, method, budget)
-                if at in plans:
-                    label = title if budget == 1000 else None
-                    style = {"color": COLOURS["planned"], "marker": marker, "s": 42, "zorder": 3, "label": label}
-                    axis.scatter(plans[at], w1(found, *at), **style, facecolors="white" if marker == "D" else None)
         floor = load("reference-uci_gap", f"uci_gap-split{split}")["floor"]["w1"]
         axis.axhline(floor, color="0.35", linewidth=1, linestyle=(0, (4, 3)))
         axis.axhline(w1(found, split, "sae", 10_000), color=COLOURS["sae"], linewidth=1, linestyle=":")
         axis.set_xscale("log")
-        axis.set_xticks([1, 2, 5, 10, 20, 50, 100])
+        axis.set_xticks([1, 2, 5, 10, 20, 50])
         axis.xaxis.set_major_formatter(PLAIN)
         axis.xaxis.set_minor_formatter(matplotlib.ticker.NullFormatter())
         axis.set_ylim(0)

@@ -1,23 +1,24 @@
-"""The parts of docs/closer.md that speak of tasks of classes: DermaMNIST, and SAE at AE's agreement."""
+"""The parts of docs/paper_plans.md that speak of tasks of classes: DermaMNIST, and SAE at AE's agreement."""
 
 import itertools
-import math
-from statistics import mean, median, variance
+from statistics import median
 
 from anchorwalk.benchmark.paper import BUDGETS, FIGURES
 from anchorwalk.benchmark.tasks import Variant
-from pages import METHODS, PARTS, middle, plan_of, shown, study_of, table
+from pages import METHODS, PARTS, middle, shown, study_of, table
 
+PAPER = {name: METHODS[name] for name in ("ae", "sae")}
+"""Methods whose plans the paper gives."""
 SCORED = ("agreement", "total_variation")
 STANDARDISED, RAW = Variant(pixels="standardised"), Variant(pixels="raw")
-DERMA = (
-    ("", "argmin", Variant()),
-    (", authors' protocol", "authors", Variant()),
-    (", images standardised", "argmin", STANDARDISED),
-    (", pixels 0 to 255", "argmin", RAW),
-    (", pixels 0 to 255, authors' protocol", "authors", RAW),
-)
-"""Ways to run dermamnist: words, protocol, variant."""
+DERMA = {
+    "pixels 0 to 1": ("argmin", Variant()),
+    "pixels 0 to 1, authors' protocol": ("authors", Variant()),
+    "standardised": ("argmin", STANDARDISED),
+    "pixels 0 to 255": ("argmin", RAW),
+    "pixels 0 to 255, authors' protocol": ("authors", RAW),
+}
+"""Ways to run dermamnist: protocol and variant."""
 OURS = "ours"
 AS_AUTHORS = f"{OURS}, pixels 0 to 255, authors' protocol"
 EQUAL_HEADS = ["task", "budget", "SAE's agreement", "SAE's TV", "AE's TV at that agreement", "difference"]
@@ -34,154 +35,120 @@ def both(point):
     return f"{point[0]:.3f}/{point[1]:.3f}"
 
 
-def beside_the_paper(found):
-    """Where our medians are as good as the paper's."""
-    ahead, behind = [], []
-    for method in ("ae", "sae"):
-        for budget in BUDGETS:
-            ours = derma(found, method, budget)
-            if ours:
-                paper = in_the_paper(method, budget)
-                good = ours[0] >= paper[0] and ours[1] <= paper[1]
-                (ahead if good else behind).append(f"{METHODS[method]} at {budget:,}")
-    return (
-        f"At least as good as the paper in both scores: {', '.join(ahead) or 'nowhere'}. "
-        f"Behind it in one or both: {', '.join(behind) or 'nowhere'}."
-    )
-
-
-def pairs(one, other):
-    """Two ways to run AE and SAE, where both were run; each is a function of method and budget."""
-    parts = []
-    for method in ("ae", "sae"):
-        for budget in BUDGETS:
-            points = [way(method, budget) for way in (one, other)]
-            if all(points):
-                parts.append(f"{METHODS[method]} at {budget:,} {' against '.join(map(both, points))}")
-    return "; ".join(parts)
-
-
 def in_the_paper(method, budget):
     return [FIGURES["dermamnist", method, budget, name].median for name in SCORED]
 
 
+def cells_of(*ways):
+    """Where all of some ways were run: method, budget and the points of the ways."""
+    for method in PAPER:
+        for budget in BUDGETS:
+            points = [way(method, budget) for way in ways]
+            if all(points):
+                yield method, budget, points
+
+
+def as_good(one, other):
+    """Whether a point is at least as good as another in both scores."""
+    return one[0] >= other[0] and one[1] <= other[1]
+
+
+def counted(one, other):
+    """In how many cells one way is at least as good as another in both scores."""
+    found = [as_good(*points) for _, _, points in cells_of(one, other)]
+    return f"{sum(found)} of {len(found)}"
+
+
+def beside_the_paper(ours):
+    """Where our medians are as good as the paper's."""
+    places = {True: [], False: []}
+    for method, budget, points in cells_of(ours, in_the_paper):
+        places[as_good(*points)].append(f"{PAPER[method]} at {budget:,}")
+    return (
+        f"These are at least as good as the paper in both scores: {', '.join(places[True]) or 'none'}. "
+        f"These are behind the paper in one or both: {', '.join(places[False]) or 'none'}."
+    )
+
+
+def rise(way):
+    """By how much agreement changes from 200 to 1000 epochs."""
+    first, last = ([way(method, budget)[0] for method in PAPER] for budget in (200, 1000))
+    rises = [f"{b - a:+.3f} for {PAPER[method]}" for method, a, b in zip(PAPER, first, last, strict=True)]
+    return " and ".join(rises)
+
+
 def within_the_paper(way):
     """How many scores of a way lie between the least and the greatest of the paper's runs, and how far others are."""
-    parts = []
+    parts, farthest = [], 0.0
     for place, score in enumerate(SCORED):
         beyond = []
-        for method in ("ae", "sae"):
-            for budget in BUDGETS:
-                if point := way(method, budget):
-                    figure = FIGURES["dermamnist", method, budget, score]
-                    low, high = figure.median - figure.below, figure.median + figure.above
-                    beyond.append(max(low - point[place], point[place] - high, 0.0))
+        for method, budget, (point,) in cells_of(way):
+            figure = FIGURES["dermamnist", method, budget, score]
+            low, high = figure.median - figure.below, figure.median + figure.above
+            beyond.append(max(low - point[place], point[place] - high, 0.0))
         inside = sum(value < 5e-4 for value in beyond)
-        name = score.replace("_", " ")
-        parts.append(
-            f"{name} in {inside} of {len(beyond)}"
-            + (f" (others off by {max(beyond):.3f} at most)" if inside < len(beyond) else "")
-        )
-    return " and ".join(parts)
+        parts.append(f"for {score.replace('_', ' ')} in {inside} of {len(beyond)} cells")
+        farthest = max(farthest, *beyond)
+    return f"{' and '.join(parts)}. The farthest score is {farthest:.3f} outside"
 
 
 def derma_ways(tables):
     """What the page says of scalings and protocols."""
 
-    def way(protocol, variant=None):
+    def way(name):
+        protocol, variant = DERMA[name]
         return lambda method, budget: derma(tables[protocol], method, budget, variant)
 
+    ours, as_authors = way("pixels 0 to 1"), way("pixels 0 to 255, authors' protocol")
     return {
-        "DERMA_RAW": pairs(way("authors", RAW), in_the_paper),
-        "DERMA_WITHIN": within_the_paper(way("authors", RAW)),
-        "DERMA_KEPT": f"The epoch that was best against the last: {pairs(way('authors', RAW), way('argmin', RAW))}.",
-        "DERMA_AUTHORS": "With pixels divided by 255, the authors' protocol against ours: "
-        f"{pairs(way('authors'), way('argmin'))}.",
-        "DERMA_SCALING": "With our protocol, images standardised by channel against the paper: "
-        f"{pairs(way('argmin', STANDARDISED), in_the_paper)}.",
+        "DERMA_WORDS": beside_the_paper(ours),
+        "RISE_PAPER": rise(in_the_paper),
+        "RISE_OURS": rise(ours),
+        "RISE_AS_AUTHORS": rise(as_authors),
+        "DERMA_WITHIN": within_the_paper(as_authors),
+        "KEPT": counted(as_authors, way("pixels 0 to 255")),
+        "PROTOCOL_ALONE": counted(way("pixels 0 to 1, authors' protocol"), ours),
+        "RAW_ALONE": counted(way("pixels 0 to 255"), in_the_paper),
+        "STANDARDISED_ALONE": counted(way("standardised"), in_the_paper),
     }
-
-
-def beside_both_plans(found):
-    """The planned ensemble and the better of the paper's two plans."""
-    parts = []
-    for budget in BUDGETS:
-        planned, *others = (derma(found, method, budget) for method in ("planned", "ae", "sae"))
-        if planned and all(others):
-            best = max(("ae", "sae"), key=lambda method: derma(found, method, budget)[0])
-            medians = f"{both(planned)} against {both(derma(found, best, budget))}"
-            differences = " and ".join(
-                f"{name.replace('_', ' ')} by {difference(found, best, budget, name)}" for name in SCORED
-            )
-            parts.append(f"at {budget:,} epochs {medians} for {METHODS[best]}, means over runs differ in {differences}")
-    return f"The planned ensemble against the better of the paper's two plans: {'; '.join(parts)}."
-
-
-def difference(found, method, budget, name):
-    """Of the planned ensemble's mean over runs from a method's, with its standard error."""
-    ours, other = (found.values("dermamnist", one, budget, name) for one in ("planned", method))
-    error = math.sqrt(variance(ours) / len(ours) + variance(other) / len(other))
-    return f"{mean(ours) - mean(other):+.3f} (standard error {error:.3f})"
-
-
-def planned_raw(tables):
-    """Planned with pixels as the authors had them, beside AE and SAE with either protocol."""
-    parts = []
-    for budget in BUDGETS:
-        ours = derma(tables["argmin"], "planned", budget, RAW)
-        if ours:
-            others = [
-                f"{METHODS[method]} {both(point)} ({protocol})"
-                for method in ("ae", "sae")
-                for protocol, found in tables.items()
-                if (point := derma(found, method, budget, RAW))
-            ]
-            plan = plan_of(tables["argmin"], "dermamnist", budget, RAW)
-            parts.append(f"at {budget:,} epochs {both(ours)} ({plan}) against {', '.join(others)}")
-    return "; ".join(parts)
 
 
 def equal_words(rows):
     """How often SAE's total variation is the lower one, in the paper's figures and in ours."""
 
-    def counted(own):
+    def lower(own):
         differences = [float(row[-1]) for row in rows if row[-1] and (OURS in row[0]) == own]
-        lower = sum(value < 0 for value in differences)
-        return f"in {lower} of {len(differences)}, by {-median(differences):.3f} in the median"
+        count = sum(value < 0 for value in differences)
+        return f"{count} of {len(differences)}", f"{-median(differences):.3f}"
 
-    return (
-        f"Of the paper's points that can be compared, SAE's total variation is lower {counted(False)}: the remark holds "
-        "in its figures, by little but for CIFAR-10. In ours on DermaMNIST, with pixels and protocol as the authors had "
-        f"them, it is lower {counted(True)}, one run for each point; with pixels divided by 255 SAE's agreement is below "
-        "all of AE's, and there is nothing to compare."
-    )
+    (paper, by), (ours, ours_by) = lower(False), lower(True)
+    return {"EQUAL_PAPER": paper, "EQUAL_BY": by, "EQUAL_OURS": ours, "EQUAL_OURS_BY": ours_by}
 
 
 def derma_table(tables):
+    """Agreement and total variation by way, and the paper's."""
     rows = []
     for budget in BUDGETS:
-        for method, title in METHODS.items():
-            for words, protocol, variant in DERMA:
-                found = tables[protocol]
-                names = (*SCORED, "accuracy", "nll", "confidence")
-                cells = [found.values("dermamnist", method, budget, name, variant) for name in names]
-                if not cells[0]:
-                    continue
-                papers = [FIGURES.get(("dermamnist", method, budget, name)) for name in SCORED]
-                medians = [shown(middle(cell)) for cell in cells]
-                rows.append(
-                    [
-                        f"{budget:,}",
-                        title + words,
-                        f"{len(cells[0])}",
-                        *medians[:2],
-                        *("" if figure is None else shown(figure.median) for figure in papers),
-                        *medians[2:],
-                        plan_of(found, "dermamnist", budget, variant) if method == "planned" else "",
-                    ]
-                )
-    heads = ["budget", "method", "runs", "agreement", "TV", "paper's agreement", "paper's TV", "accuracy", "NLL"]
-    return table([*heads, "mean top probability", "chains x epochs"], rows)
+        for method, title in PAPER.items():
+            points = [derma(tables[protocol], method, budget, variant) for protocol, variant in DERMA.values()]
+            if any(points):
+                cells = [both(point) if point else "" for point in (*points, in_the_paper(method, budget))]
+                rows.append([f"{budget:,}", title, *cells])
+    return table(["budget", "method", *DERMA, "paper"], rows)
+
+
+def derma_scores(tables):
+    """The other scores."""
+    rows = []
+    for budget in BUDGETS:
+        for method, title in PAPER.items():
+            for words, (protocol, variant) in DERMA.items():
+                names = ("accuracy", "nll", "confidence")
+                cells = [tables[protocol].values("dermamnist", method, budget, name, variant) for name in names]
+                if cells[0]:
+                    medians = [shown(middle(cell)) for cell in cells]
+                    rows.append([f"{budget:,}", title, words, f"{len(cells[0])}", *medians])
+    return table(["budget", "method", "images and protocol", "runs", "accuracy", "NLL", "mean top probability"], rows)
 
 
 def derma_study():
@@ -200,14 +167,11 @@ def derma_study():
 def derma_pixels():
     """What images that are a little off would change for AE."""
     record = study_of("dermamnist")
-    if "ae, 200" not in record["cells"]:
-        return ""
     plain, levels = record["cells"]["ae, 200"][0], record["pixels"]["ae, 200"][0]
-    parts = [f"{both([scores[name] for name in SCORED])} at {level}" for level, scores in levels.items()]
+    noisy = [both([scores[name] for name in SCORED]) for scores in levels.values()]
     return (
-        "Our images are rebuilt from the originals and may differ from the published ones by a little. With noise on "
-        f"the test images of so many levels of 255, AE at 200 epochs would have {', '.join(parts)}, against "
-        f"{both([plain[name] for name in SCORED])} without."
+        f"AE at 200 epochs has {both([plain[name] for name in SCORED])} without noise. "
+        f"With noise of {', '.join(levels)} levels of 255 it has {', '.join(noisy)}."
     )
 
 
@@ -227,11 +191,10 @@ def equal_agreement(tables):
 def imdb_words(found):
     """Our AE and SAE on imdb, where a single budget was run."""
     ae, sae = ([middle(found.values("imdb", method, 200, name)) for name in SCORED] for method in ("ae", "sae"))
-    paper = [FIGURES["imdb", "ae", 200, name].median - FIGURES["imdb", "sae", 200, name].median for name in SCORED]
+    paper = [FIGURES["imdb", "sae", 200, name].median - FIGURES["imdb", "ae", 200, name].median for name in SCORED]
     return (
-        f"On IMDB at 200 epochs, one run each, ours can: SAE has {both(sae)}, AE {both(ae)}, "
-        f"a total variation {ae[1] - sae[1]:.3f} lower at an agreement {sae[0] - ae[0]:.3f} higher; "
-        f"the paper's differ by {paper[1]:.3f} and {-paper[0]:.3f} there."
+        f"There SAE has {both(sae)} and AE {both(ae)}. SAE less AE is {sae[0] - ae[0]:+.3f} in agreement and "
+        f"{sae[1] - ae[1]:+.3f} in total variation. In the paper these are {paper[0]:+.3f} and {paper[1]:+.3f}."
     )
 
 
@@ -255,15 +218,14 @@ def _differences(title, line, points):
 
 def parts(tables):
     """What the page's template asks for, by the tables of each protocol."""
-    found = tables["argmin"]
     rows = equal_agreement(tables)
     return {
         "DERMA": derma_table(tables),
-        "DERMA_PLANNED_RAW": planned_raw(tables),
-        "DERMA_WORDS": f"{beside_the_paper(found)} {beside_both_plans(found)}",
+        "DERMA_SCORES": derma_scores(tables),
         **derma_ways(tables),
         "DERMA_STUDY": derma_study(),
         "DERMA_PIXELS": derma_pixels(),
         "EQUAL": table(EQUAL_HEADS, rows),
-        "EQUAL_WORDS": f"{equal_words(rows)} {imdb_words(found)}",
+        **equal_words(rows),
+        "IMDB": imdb_words(tables["argmin"]),
     }

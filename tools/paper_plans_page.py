@@ -1,36 +1,34 @@
-"""Writes docs/closer.md from the records of the benchmark and of the study. Command: `make docs-tables`."""
+"""Writes docs/paper_plans.md from the records of the benchmark and of the study. Command: `make docs-tables`."""
 
 import functools
 import math
+import re
+import textwrap
 from statistics import median
 
 import numpy as np
 
-import closer_classes as classes
+import anchorwalk as aw
+import paper_plans_classes as classes
+from anchorwalk.benchmark import open_case
 from anchorwalk.benchmark.paper import BUDGETS
 from anchorwalk.benchmark.tables import Table
 from anchorwalk.benchmark.tasks import Variant
 from anchorwalk.benchmark.tasks.uci_gap import REFERENCED
-from pages import (
-    METHODS,
-    PARTS,
-    ROOT,
-    benchmark,
-    error_of_median,
-    filled,
-    load,
-    middle,
-    plan_of,
-    shown,
-    study_of,
-    table,
-)
+from anchorwalk.walks.diagnostics import summarize
+from pages import PARTS, ROOT, benchmark, error_of_median, filled, load, middle, shown, study_of, table
+from paper_plans_classes import PAPER
 
 WALKS = ("guided", "autoregressive", "rotation", "independent")
+STEPS = (0.05, 0.5)
+"""The shortest and the longest step of the study."""
 PROTOCOLS = ("argmin", "authors")
-BEGIN, END = "<!-- made by tools/closer_page.py -->", "<!-- end -->"
 SHARED = (1000, 10_000)
 FITS = ("fit_first", "fit_later")
+KINDS = ("Adam", "Lion")
+FAR, NEAR = (0, 1), (5, 6)
+"""Splits whose reference is far from settled, and splits whose reference is good."""
+WIDTH = 100
 
 
 @functools.cache
@@ -45,224 +43,197 @@ def w1(found, split, method, budget):
     return found.values("uci_gap", method, budget, "w1", Variant(split=split))
 
 
-def floor(split):
-    return load("reference-uci_gap", f"uci_gap-split{split}")["floor"]["w1"]
+def floor(*splits):
+    """Between halves of the references."""
+    found = {shown(load("reference-uci_gap", f"uci_gap-split{split}")["floor"]["w1"]) for split in splits}
+    return " to ".join(sorted(found))
 
 
-def gap_table(found):
-    rows = []
-    for split in REFERENCED:
-        for budget in BUDGETS:
-            medians = [middle(w1(found, split, method, budget)) for method in METHODS]
-            best = min((value for value in medians if value is not None), default=None)
-            cells = [f"**{shown(value)}**" if value == best else shown(value) for value in medians]
-            plans = [
-                plan_of(found, "uci_gap", budget, Variant(split=split), method) for method in ("planned", "planned_at")
-            ]
-            given_inputs = shown(middle(w1(found, split, "planned_at", budget)))
-            rows.append([f"{split}", f"{budget:,}", *cells, plans[0], given_inputs, plans[1], f"{floor(split):.3f}"])
-    heads = ["split", "budget", "AE, paper's plan", "SAE, paper's plan", "planned", "its chains x epochs"]
-    heads += ["planned, inputs given", "its chains x epochs", "floor"]
-    return table(heads, rows)
+def named(splits):
+    """Splits in words."""
+    return f"split{'s' if len(splits) > 1 else ''} {' and '.join(map(str, splits))}"
 
 
-def goal(found, method, budget=1000):
-    """Whether an ensemble of so many epochs is nearer than the paper's sequential plan at 10,000."""
-    parts = []
-    for split in REFERENCED:
-        ours, paper = w1(found, split, method, budget), w1(found, split, "sae", 10_000)
-        if ours and paper:
-            less, error = lower(ours, paper)
-            verdict = ("yes" if less > 0 else "no") + ("" if abs(less) > 2 * error else ", but not surely")
-            parts.append(
-                f"split {split}: {verdict} ({median(ours):.3f} against {median(paper):.3f}, standard error {error:.3f})"
-            )
-    return "; ".join(parts)
-
-
-def lower(ours, other):
-    """By how much our median is below another, and the standard error of that."""
-    return median(other) - median(ours), math.hypot(error_of_median(ours), error_of_median(other))
-
-
-def with_inputs_given(found):
-    """In how many cells the planned ensemble that was told the inputs has the lower median."""
-    both = [
-        [middle(w1(found, split, method, budget)) for method in ("planned_at", "planned")]
-        for split in REFERENCED
-        for budget in SHARED
-    ]
-    return f"{sum(one < other for one, other in both)} of {len(both)}"
-
-
-def scatter(found, *splits):
-    """The greatest standard error of a median of the page's first table."""
-    errors = [
-        error_of_median(values)
+def ahead(found, *splits):
+    """In how many cells SAE has a lower median W1 than AE."""
+    less = [
+        median(w1(found, split, "sae", budget)) < median(w1(found, split, "ae", budget))
         for split in splits
-        for method in (*METHODS, "planned_at")
         for budget in BUDGETS
-        if (values := w1(found, split, method, budget))
     ]
-    return f"{max(errors):.3f}"
+    return f"{sum(less)} of {len(less)}"
 
 
-def same(found):
-    """In how many cells the planned ensemble has the lower median, and where by more than two standard errors."""
-    parts = []
-    for method in ("ae", "sae"):
-        differences = [
-            lower(w1(found, split, "planned", budget), w1(found, split, method, budget))
-            for split in REFERENCED
-            for budget in BUDGETS
-        ]
-        won, sure = sum(less > 0 for less, _ in differences), sum(less > 2 * error for less, error in differences)
-        parts.append(
-            f"{won} of {len(differences)} medians below {METHODS[method]}'s ({sure} by more than two standard errors)"
-        )
-    return " and ".join(parts)
-
-
-def truth(found):
-    """Where the planned ensemble's NLL on the gap's own targets is lower than those of the paper's plans."""
-
-    def nll(split, method, budget):
-        return median(found.values("uci_gap", method, budget, "nll", Variant(split=split)))
-
-    parts = []
-    for splits in ((5, 6), (0, 1)):
-        cells = [(split, budget) for split in splits for budget in BUDGETS]
-        won = [
-            f"{METHODS[method]}'s in {sum(nll(s, 'planned', b) < nll(s, method, b) for s, b in cells)}"
-            for method in ("ae", "sae")
-        ]
-        parts.append(f"on splits {splits[0]} and {splits[1]} below {' and '.join(won)} of {len(cells)} cells")
-    return "; ".join(parts)
+def lower(one, other):
+    """By how much one median is below another, and the standard error of that."""
+    return median(other) - median(one), math.hypot(error_of_median(one), error_of_median(other))
 
 
 def by_chains(split, budget):
-    """Median W1 by number of chains that share a budget, one member each."""
+    """W1 of every run by number of chains that share a budget, one member each."""
     cells = studies()[split]["cells"]
     numbers = sorted(int(place.split()[0]) for place in cells if place.endswith(f" chains, {budget}"))
-    return {number: median(one["w1"] for one in cells[f"{number} chains, {budget}"]) for number in numbers}
+    return {number: [one["w1"] for one in cells[f"{number} chains, {budget}"]] for number in numbers}
 
 
-def chains_table(found):
+def chains_table():
     numbers = sorted({number for split in studies() for budget in SHARED for number in by_chains(split, budget)})
     rows = []
     for split in studies():
         for budget in SHARED:
-            medians = by_chains(split, budget)
+            medians = {number: median(values) for number, values in by_chains(split, budget).items()}
             best = min(medians.values(), default=None)
             cells = [
                 f"**{shown(medians[n])}**" if n in medians and medians[n] == best else shown(medians.get(n))
                 for n in numbers
             ]
-            plan = plan_of(found, "uci_gap", budget, Variant(split=split))
-            planned = f"{shown(middle(w1(found, split, 'planned', budget)))} ({plan})"
-            rows.append([f"{split}", f"{budget:,}", *cells, planned])
-    return table(["split", "budget", *(f"{number}" for number in numbers), "planned"], rows)
+            rows.append([f"{split}", f"{budget:,}", *cells])
+    return table(["split", "budget", *(f"{number}" for number in numbers)], rows)
+
+
+def chains_error(*splits):
+    """The greatest standard error of a median of the table of chains."""
+    errors = [
+        error_of_median(values) for split in splits for budget in SHARED for values in by_chains(split, budget).values()
+    ]
+    return f"{max(errors):.3f}"
 
 
 def chains_words(found):
-    """Whether any number of chains reaches the goal at 1000 epochs."""
-    parts = []
+    """Which numbers of chains bring 1000 epochs below SAE's plan of 10,000."""
+    reach = {}
     for split in studies():
-        medians, paper = by_chains(split, 1000), middle(w1(found, split, "sae", 10_000))
-        reach = [number for number, value in medians.items() if value < paper]
-        parts.append(f"split {split}: {', '.join(map(str, reach)) or 'none'}")
-    return "; ".join(parts)
+        paper = middle(w1(found, split, "sae", 10_000))
+        numbers = [f"{number}" for number, values in by_chains(split, 1000).items() if median(values) < paper]
+        reach.setdefault(", ".join(numbers) or "none", []).append(split)
+    return " ".join(f"{named(splits)}: {numbers}.".capitalize() for numbers, splits in reach.items())
+
+
+def one_chain(found):
+    """One member that has all of 1000 epochs beside AE's plan, where the reference is good."""
+    parts = [
+        f"{median(by_chains(split, 1000)[1]):.3f} against {median(w1(found, split, 'ae', 1000)):.3f} on split {split}"
+        for split in NEAR
+    ]
+    return " and ".join(parts)
+
+
+def tried(split):
+    """Median loss and W1 by optimiser, rate and batch."""
+    return {
+        place: [median(one[part] for one in runs) for part in ("loss", "w1")]
+        for place, runs in studies()[split]["optimizers"].items()
+    }
 
 
 def optimizers_table():
-    """Median W1 and loss by optimiser, rate and batch, splits in columns."""
-    tried = {split: study.get("optimizers", {}) for split, study in studies().items()}
+    """Splits in columns."""
+    found = {split: tried(split) for split in studies()}
     rows = []
-    for place in next(iter(tried.values())):
-        cells = []
-        for split in tried:
-            runs = tried[split].get(place, [])
-            w1s, losses = (
-                shown(middle([one[part] for one in runs]), digits) for part, digits in (("w1", 3), ("loss", 2))
-            )
-            cells.append(f"{w1s} ({losses})" if runs else "")
+    for place in next(iter(found.values())):
         optimizer, batch = place.split(", ")
-        kind, rate = optimizer.split()
-        rows.append([kind, rate, batch, *cells])
-    return table(["optimiser", "rate", "rows in a batch", *(f"split {split}: W1 (loss)" for split in tried)], rows)
+        cells = [f"{one[place][1]:.3f} ({one[place][0]:.2f})" if place in one else "" for one in found.values()]
+        rows.append([*optimizer.split(), batch, *cells])
+    return table(["optimiser", "rate", "rows in a batch", *(f"split {split}: W1 (loss)" for split in found)], rows)
 
 
 def optimizers_words():
-    """The best of each optimiser on split 5, where it was chosen, by its loss."""
-    tried = studies()[5]["optimizers"]
+    """Each optimiser's lowest loss on split 5, and how they compare on all splits."""
+    best = {
+        split: [min((value, place) for place, value in tried(split).items() if kind in place) for kind in KINDS]
+        for split in studies()
+    }
     parts = []
-    for kind in ("Adam", "Lion"):
-        losses = {place: median(one["loss"] for one in runs) for place, runs in tried.items() if place.startswith(kind)}
-        best = min(losses, key=losses.get)
-        w1s = median(one["w1"] for one in tried[best])
-        rate, batch = best.removeprefix(f"{kind} ").split(", ")
+    for kind, ((loss, distance), place) in zip(KINDS, best[5], strict=True):
+        rate, batch = place.removeprefix(f"{kind} ").split(", ")
         parts.append(
-            f"{kind}'s lowest loss is {losses[best]:.2f}, with a rate of {rate} and batches of {batch}, and W1 {w1s:.3f} there"
+            f"{kind}'s lowest loss on split 5 is {loss:.2f}, with a rate of {rate} and batches of {batch}. "
+            f"W1 is {distance:.3f} there."
         )
-    return f"On split 5 {'; '.join(parts)}."
+    less = [sum(lion[0][part] < adam[0][part] for adam, lion in best.values()) for part in (0, 1)]
+    parts.append(
+        f"At the settings of lowest loss, Lion has the lower loss on {less[0]} of {len(best)} splits "
+        f"and the lower W1 on {less[1]}."
+    )
+    return " ".join(parts)
+
+
+def unfinished(found):
+    """How far AE's members are above the lowest loss that the same epochs reach, and where W1 is lower there."""
+    above, nearer = [], []
+    for split, study in studies().items():
+        loss, distance = min(tried(split).values())
+        above.append(median(one["loss_first"] for one in study["inside"]["ae, 1000"]) - loss)
+        nearer.append(distance < median(w1(found, split, "ae", 1000)))
+    return {"ABOVE": f"{min(above):.2f} to {max(above):.2f}", "NEARER": f"{sum(nearer)} of {len(nearer)}"}
 
 
 def inside_words():
-    """Whether later members are better trained than first ones in SAE, and how far planned ones are ahead."""
-    fallen, risen, gain = [], [], []
+    """Whether later members are better trained than first ones in SAE."""
+    fallen, risen = [], []
     fitted = {True: [], False: []}
     for study in studies().values():
         for budget in BUDGETS:
-            sae, planned = (study["inside"][f"{method}, {budget}"] for method in ("sae", "planned"))
-            first, later, *fits = (median(one[part] for one in sae) for part in (*PARTS[:2], *FITS))
+            first, later, *fits = (
+                median(one[part] for one in study["inside"][f"sae, {budget}"]) for part in (*PARTS[:2], *FITS)
+            )
             long = budget == 10_000
             (risen if long else fallen).append(later > first if long else later < first)
             fitted[long].append(fits[1] < fits[0])
-            if long:
-                gain.append(first - median(one["loss_first"] for one in planned))
-    return (
-        f"Up to 1000 epochs SAE's later members have a lower loss than its first ones in {sum(fallen)} of {len(fallen)} cells "
-        f"(the data's part: {sum(fitted[False])} of {len(fitted[False])}): "
-        f"the first trainings were not finished. At 10,000 it is higher in {sum(risen)} of {len(risen)}: anchors have "
-        f"walked far, and ten epochs do not follow them; the data's part alone is lower in {sum(fitted[True])} of "
-        f"{len(fitted[True])}. Planned members end "
-        f"{min(gain):.2f} to {max(gain):.2f} nats a row lower than SAE's first ones there."
-    )
+    return {
+        "FALLEN": f"{sum(fallen)} of {len(fallen)}",
+        "FALLEN_FIT": f"{sum(fitted[False])} of {len(fitted[False])}",
+        "RISEN": f"{sum(risen)} of {len(risen)}",
+        "RISEN_FIT": f"{sum(fitted[True])} of {len(fitted[True])}",
+    }
 
 
-def between(*splits):
-    """Standard deviation of predicted means between the members of AE, at 10,000 epochs."""
-    found = [median(one["spread_between"] for one in studies()[split]["inside"]["ae, 10000"]) for split in splits]
-    return f"{min(found):.2f} to {max(found):.2f}"
+def spread(found):
+    """AE's and SAE's predictive standard deviation as a multiple of the reference's, where that is good."""
+    ratios = []
+    for split in NEAR:
+        variant = Variant(split=split)
+        own = open_case("uci_gap", variant).reference.values.std(1).mean()
+        for method in PAPER:
+            for budget in BUDGETS:
+                ratios.append(median(found.values("uci_gap", method, budget, "spread", variant)) / own)
+    return f"{min(ratios):.1f} to {max(ratios):.1f}"
+
+
+def worth(found):
+    """What the anchors of SAE's plan of 1000 epochs are worth, over walks and steps."""
+    plan = found.runs("uci_gap", "sae", 1000, Variant(split=5))[0]["plan"]
+    walks = [kind(step_size=step) for kind in (aw.GuidedWalk, aw.Autoregressive, aw.Rotation) for step in STEPS]
+    each = plan["members"] // plan["chains"]
+    sizes = [summarize(walk, each, plan["chains"]).effective_anchors for walk in (*walks, aw.Independent())]
+    return f"{min(sizes):.0f} to {max(sizes):.0f}"
 
 
 def perturbed_words(found):
     """How often moved targets are worse, where the reference is good and where it is not."""
     parts = []
-    for splits in ((5, 6), (0, 1)):
+    for splits in (NEAR, FAR):
         differences = [
             lower(w1(found, split, method, budget), [one["w1"] for one in moved])
             for split in splits
             for budget in BUDGETS
-            for method in ("ae", "sae")
+            for method in PAPER
             if (moved := studies()[split]["cells"].get(f"{method} perturbed, {budget}"))
         ]
-        worse, sure = (
-            sum(less > 0 for less, _ in differences),
-            sum(abs(less) > 2 * error for less, error in differences),
-        )
+        worse = sum(less > 0 for less, _ in differences)
+        sure = sum(abs(less) > 2 * error for less, error in differences)
         parts.append(
-            f"on splits {splits[0]} and {splits[1]} moved targets are worse in {worse} of {len(differences)} cells, "
-            f"and {sure} of the differences are greater than two standard errors"
+            f"On {named(splits)} moved targets have the higher W1 in {worse} of {len(differences)} cells. "
+            f"There {sure or 'none'} of the differences are greater than two standard errors."
         )
-    return f"{'; '.join(parts)}.".capitalize()
+    return " ".join(parts)
 
 
 def inside_table(found):
     rows = []
     for split, study in studies().items():
         for budget in BUDGETS:
-            for method, title in METHODS.items():
+            for method, title in PAPER.items():
                 runs = study.get("inside", {}).get(f"{method}, {budget}")
                 if not runs:
                     continue
@@ -293,17 +264,14 @@ def walk_table():
 def widest_walk():
     """The greatest ratio of W1 medians over walks and steps in one cell of split and budget, where references are good."""
     ratios = []
-    for study in studies().values():
-        if study["floor"]["w1"] > 0.05:
-            continue
+    for split in NEAR:
         for budget in BUDGETS:
             medians = [
                 median(one["w1"] for one in runs)
-                for place, runs in study["cells"].items()
+                for place, runs in studies()[split]["cells"].items()
                 if place.startswith(WALKS) and place.endswith(f", {budget}")
             ]
-            if medians:
-                ratios.append(max(medians) / min(medians))
+            ratios.append(max(medians) / min(medians))
     return f"{max(ratios) - 1:.0%}"
 
 
@@ -314,7 +282,7 @@ def same_starts():
         found = [
             np.corrcoef(*([one["w1"] for one in studies()[split]["cells"][f"{way}, {budget}"]] for way in pair))[0, 1]
             for pair in ways
-            for split in (0, 1)
+            for split in FAR
             for budget in BUDGETS
         ]
         return f"{min(found):.2f} to {max(found):.2f}"
@@ -330,7 +298,7 @@ def perturbed_table(found):
     for split, study in studies().items():
         for budget in BUDGETS:
             cells = []
-            for method in ("ae", "sae"):
+            for method in PAPER:
                 plain = middle(w1(found, split, method, budget))
                 moved = middle([one["w1"] for one in study["cells"].get(f"{method} perturbed, {budget}", [])])
                 cells += [shown(plain), shown(moved)]
@@ -338,56 +306,73 @@ def perturbed_table(found):
     return table(["split", "budget", "AE", "AE, targets moved", "SAE", "SAE, targets moved"], rows)
 
 
-def readme_table(found):
-    """What a newcomer should see: the paper's plans and ours."""
-    columns = [("ae", 1000), ("sae", 1000), ("ae", 10_000), ("sae", 10_000)]
-    columns += [("planned", budget) for budget in (200, 1000, 10_000)]
-    rows = []
-    for split in REFERENCED:
-        cells = [shown(middle(w1(found, split, *column))) for column in columns]
-        rows.append([f"{split}", *cells, f"{floor(split):.3f}"])
-    heads = [f"{METHODS[method]}, {budget:,}" for method, budget in columns]
-    return table(["split", *heads, "floor"], rows)
+def runs_of_paper(found, *splits):
+    """How many runs AE and SAE have in a cell of the benchmark, at least."""
+    return f"{min(len(w1(found, split, method, budget)) for split in splits for method in PAPER for budget in BUDGETS)}"
 
 
-def with_table(page, found):
-    """The README with its table."""
-    before, rest = page.split(BEGIN)
-    return before + BEGIN + "\n" + readme_table(found) + "\n" + END + rest.split(END)[1]
+def runs_of(section, places=""):
+    """How many runs a cell of the study has."""
+    counts = {
+        len(runs) for study in studies().values() for place, runs in study[section].items() if place.startswith(places)
+    }
+    return " to ".join(f"{count}" for count in sorted({min(counts), max(counts)}))
+
+
+def wrapped(page):
+    """A page with its paragraphs and lists in short lines; tables, headings, figures and code stay as they are."""
+    blocks = []
+    for block in page.split("\n\n"):
+        if not block.lstrip().startswith(("|", "#", "!", "```")):
+            items = re.split(r"\n(?=- )", block.rstrip("\n"))
+            indents = ["  " if item.startswith("- ") else "" for item in items]
+            block = "\n".join(
+                textwrap.fill(
+                    " ".join(item.split()),
+                    WIDTH,
+                    subsequent_indent=indent,
+                    break_long_words=False,
+                    break_on_hyphens=False,
+                )
+                for item, indent in zip(items, indents, strict=True)
+            )
+        blocks.append(block)
+    return "\n\n".join(blocks).rstrip("\n") + "\n"
 
 
 def render():
     tables = {protocol: Table(benchmark(), protocol) for protocol in PROTOCOLS}
     found = tables["argmin"]
     parts = {
-        "GAP": gap_table(found),
-        "GOAL": goal(found, "planned"),
-        "GOAL_200": goal(found, "planned", 200),
-        "GOAL_TOLD": goal(found, "planned_at"),
-        "SAME": same(found),
-        "INPUTS_GIVEN": with_inputs_given(found),
-        "TRUTH": truth(found),
-        "SCATTER": scatter(found, 0, 1),
-        "SCATTER_GOOD": scatter(found, 5, 6),
-        "FAR": between(0, 1),
-        "NEAR": between(5, 6),
-        "CHAINS": chains_table(found),
-        "CHAINS_WORDS": chains_words(found),
-        **classes.parts(tables),
+        "FLOOR_FAR": floor(*FAR),
+        "FLOOR_NEAR": floor(*NEAR),
+        "AHEAD_FAR": ahead(found, *FAR),
+        "AHEAD_NEAR": ahead(found, *NEAR),
+        "RUNS_FAR": runs_of_paper(found, *FAR),
+        "RUNS_NEAR": runs_of_paper(found, *NEAR),
+        "RUNS": runs_of("cells"),
+        "RUNS_INSIDE": runs_of("inside", tuple(PAPER)),
+        **unfinished(found),
+        "INSIDE": inside_table(found),
+        **inside_words(),
         "OPTIMIZERS": optimizers_table(),
         "OPTIMIZERS_WORDS": optimizers_words(),
-        "INSIDE": inside_table(found),
-        "INSIDE_WORDS": inside_words(),
+        "CHAINS": chains_table(),
+        "CHAINS_WORDS": chains_words(found),
+        "ONE_CHAIN": one_chain(found),
+        "ERROR_FAR": chains_error(*FAR),
+        "ERROR_NEAR": chains_error(*NEAR),
+        **classes.parts(tables),
         "WALKS": walk_table(),
         "WIDEST": widest_walk(),
+        "WORTH": worth(found),
         **dict(zip(("SAME_STARTS", "OTHER_STARTS"), same_starts(), strict=True)),
         "PERTURBED": perturbed_table(found),
         "PERTURBED_WORDS": perturbed_words(found),
+        "SPREAD": spread(found),
     }
-    return filled("closer.md", parts)
+    return wrapped(filled("paper_plans.md", parts))
 
 
 if __name__ == "__main__":
-    (ROOT / "docs" / "closer.md").write_text(render())
-    readme = ROOT / "README.md"
-    readme.write_text(with_table(readme.read_text(), Table(benchmark())))
+    (ROOT / "docs" / "paper_plans.md").write_text(render())

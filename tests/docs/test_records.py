@@ -154,3 +154,9 @@ def test_the_page_on_sequential_plans_is_made_from_the_records(script):
     text = (ROOT / "docs" / "sequential.md").read_text()
     assert text == script("sequential_page").render()
     assert "{{" not in text
+
+
+def test_the_page_on_paper_plans_is_made_from_the_records(script):
+    text = (ROOT / "docs" / "paper_plans.md").read_text()
+    assert text == script("paper_plans_page").render()
+    assert "{{" not in text
