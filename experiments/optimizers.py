@@ -18,6 +18,7 @@ import numpy as np
 import optax
 
 import anchorwalk as aw
+from anchorwalk import tree
 from anchorwalk.benchmark import Variant, open_case, records
 from anchorwalk.objective import evaluate
 from anchorwalk.optimizers import train
@@ -85,9 +86,9 @@ def ended(problem, optimizer, epochs, pieces=0, share=0.1, finish=None):
 
     def one(key):
         init_key, walk_key, order_key = jax.random.split(key, 3)
-        like = jax.eval_shape(problem.init, init_key)
-        anchor = problem.prior.anchor(jax.tree.map(lambda leaf: jax.random.normal(walk_key, leaf.shape), like))
-        found = train(order_key, problem, first, anchor, problem.init(init_key))
+        start = problem.init(init_key)
+        anchor = problem.prior.anchor(tree.normal_like(walk_key, start))
+        found = train(order_key, problem, first, anchor, start)
         params = found.params if finish is None else finish(found.state, found.params)
         if pieces:
             low = aw.SOAP(optimizer.end_rate, refresh=optimizer.refresh)
@@ -136,8 +137,7 @@ def hmc(case):
     rate = RATE * (200 / 800) ** 0.5
     training = aw.Training(aw.SOAP(rate, end_rate=0.01 * rate, refresh=32), 800, BATCH)
     shapes = {
-        "4 x (800 + 1,000 + 500 leapfrogs), 10 a draw": (4, aw.HMC((50, 50), 1, 10, 50, 50, training=training), 50),
-        "2 x (800 + 2,000 + 2,000 leapfrogs), 20 a draw": (2, aw.HMC((50, 50), 1, 20, 50, 100, training=training), 100),
+        "4 x (800 + 1,000 + 500 leapfrogs), 10 a draw": (4, aw.HMC((50, 50), 1, 10, 50, 50, training=training), 50)
     }
     for name, (chains, method, members) in shapes.items():
         if is_done(case, "hmc", name):
