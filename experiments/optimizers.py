@@ -54,9 +54,9 @@ def planned(case, kind, budget, runs, lanes):
     trials = time.process_time() - began
     began = time.process_time()
     runner = aw.Local(threads=1, lanes=lanes)
-    found = aw.sample_many(KEYS[:runs], case.problem, plan, runner=runner, callbacks=[])
-    scores = [scores_of(case, posterior) for posterior in found]
-    return plan, trials, (time.process_time() - began) / runs, scores
+    found = list(aw.sample_many(KEYS[:runs], case.problem, plan, runner=runner, callbacks=[]))
+    took = (time.process_time() - began) / runs
+    return plan, trials, took, [scores_of(case, posterior) for posterior in found]
 
 
 def seconds(case, budget, runs, lanes):
@@ -134,19 +134,14 @@ def endings(case):
 
 
 def hmc(case):
-    rate = RATE * (200 / 800) ** 0.5
+    name, chains, members, rate = "4 x (800 + 1,000 + 500 leapfrogs), 10 a draw", 4, 50, RATE * (200 / 800) ** 0.5
+    if is_done(case, "hmc", name):
+        return
     training = aw.Training(aw.SOAP(rate, end_rate=0.01 * rate, refresh=32), 800, BATCH)
-    shapes = {
-        "4 x (800 + 1,000 + 500 leapfrogs), 10 a draw": (4, aw.HMC((50, 50), 1, 10, 50, 50, training=training), 50)
-    }
-    for name, (chains, method, members) in shapes.items():
-        if is_done(case, "hmc", name):
-            continue
-        plan = aw.Plan(method, chains, members)
-        runner = aw.Local(threads=1, lanes=10)
-        found = aw.sample_many(KEYS, case.problem, plan, runner=runner, callbacks=[])
-        about = {"epochs": plan.epochs, "chains": plan.chains, "members": plan.total}
-        add(case, "hmc", name, about, [scores_of(case, posterior) for posterior in found])
+    plan = aw.Plan(aw.HMC((50, 50), 1, 10, 50, members, training=training), chains, members)
+    found = aw.sample_many(KEYS, case.problem, plan, runner=aw.Local(threads=1, lanes=10), callbacks=[])
+    about = {"epochs": plan.epochs, "chains": plan.chains, "members": plan.total}
+    add(case, "hmc", name, about, [scores_of(case, posterior) for posterior in found])
 
 
 def main():

@@ -6,6 +6,8 @@ script, this counts anew: `make docs-tables` does that first.
 
 import functools
 import json
+import re
+import textwrap
 from pathlib import Path
 from statistics import median
 
@@ -17,6 +19,7 @@ from anchorwalk.benchmark.tables import TITLES
 ROOT = Path(__file__).parent.parent
 RESULTS, MADE_FROM = ROOT / "results", ROOT / "tools" / "made_from.json"
 METHODS = {name: TITLES[name] for name in ("ae", "sae", "planned")}
+WIDTH = 100
 PARTS = ("loss_first", "loss_later", "spread_within", "spread_between")
 
 
@@ -99,6 +102,27 @@ def filled(template, parts):
     for name, part in parts.items():
         text = text.replace("{{" + name + "}}", part)
     return text
+
+
+def wrapped(page):
+    """A page with its paragraphs and lists in short lines; tables, headings, figures and code stay as they are."""
+    blocks = []
+    for block in page.split("\n\n"):
+        if not block.lstrip().startswith(("|", "#", "!", "```")):
+            items = re.split(r"\n(?=- |\d\. )", block.rstrip("\n"))
+            indents = [" " * (re.match(r"(- |\d\. )?", item).end()) for item in items]
+            block = "\n".join(
+                textwrap.fill(
+                    " ".join(item.split()),
+                    WIDTH,
+                    subsequent_indent=indent,
+                    break_long_words=False,
+                    break_on_hyphens=False,
+                )
+                for item, indent in zip(items, indents, strict=True)
+            )
+        blocks.append(block)
+    return "\n\n".join(blocks).rstrip("\n") + "\n"
 
 
 if __name__ == "__main__":

@@ -2,8 +2,6 @@
 
 import functools
 import math
-import re
-import textwrap
 from statistics import median
 
 import numpy as np
@@ -16,7 +14,7 @@ from anchorwalk.benchmark.tables import Table
 from anchorwalk.benchmark.tasks import Variant
 from anchorwalk.benchmark.tasks.uci_gap import REFERENCED
 from anchorwalk.walks.diagnostics import summarize
-from pages import PARTS, ROOT, benchmark, error_of_median, filled, load, middle, shown, study_of, table
+from pages import PARTS, ROOT, benchmark, error_of_median, filled, load, middle, shown, study_of, table, wrapped
 from paper_plans_classes import PAPER
 
 WALKS = ("guided", "autoregressive", "rotation", "independent")
@@ -28,7 +26,6 @@ FITS = ("fit_first", "fit_later")
 KINDS = ("Adam", "Lion")
 FAR, NEAR = (0, 1), (5, 6)
 """Splits whose reference is far from settled, and splits whose reference is good."""
-WIDTH = 100
 
 
 @functools.cache
@@ -317,27 +314,6 @@ def runs_of(section, places=""):
         len(runs) for study in studies().values() for place, runs in study[section].items() if place.startswith(places)
     }
     return " to ".join(f"{count}" for count in sorted({min(counts), max(counts)}))
-
-
-def wrapped(page):
-    """A page with its paragraphs and lists in short lines; tables, headings, figures and code stay as they are."""
-    blocks = []
-    for block in page.split("\n\n"):
-        if not block.lstrip().startswith(("|", "#", "!", "```")):
-            items = re.split(r"\n(?=- )", block.rstrip("\n"))
-            indents = ["  " if item.startswith("- ") else "" for item in items]
-            block = "\n".join(
-                textwrap.fill(
-                    " ".join(item.split()),
-                    WIDTH,
-                    subsequent_indent=indent,
-                    break_long_words=False,
-                    break_on_hyphens=False,
-                )
-                for item, indent in zip(items, indents, strict=True)
-            )
-        blocks.append(block)
-    return "\n\n".join(blocks).rstrip("\n") + "\n"
 
 
 def render():

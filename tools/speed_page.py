@@ -87,7 +87,7 @@ STARTS = {
     "fit, 400 rows": ("with 400 rows", None, None),
     "fit, 9 features": ("with 9 features in place of 10", None, None),
     "readme": ("the ten lines of the README", 5, 2),
-    "plan_for": ("`plan_for` on a small MLP, pilots included", 4, None),
+    "plan_for": ("`plan_for` on a small MLP, trials included", 4, None),
     "MLPRegressor": ("scikit-learn's `MLPRegressor().fit`, 401 rows", None, None),
 }
 """What a process does first, and the seconds that are wanted, without and with programs on disk."""
@@ -116,9 +116,12 @@ def notes(record):
     profile = profile[0].upper() + profile[1:] + "."
     calls = record["rows_of_a_call"]
     by_rows = ", ".join(f"{n}: {micro:,.0f}" for n, micro in calls["microseconds_of_a_row"].items())
-    soap = ", ".join(f"{name}: {kinds['SOAP']:.1f}" for name, kinds in record["optimizers"].items())
+    soap = ", ".join(
+        f"{name}: {kinds['SOAP']:.1f} ({kinds['SOAP, bases every 32 steps']:.1f})"
+        for name, kinds in record["optimizers"].items()
+    )
     return f"""
-- An epoch with SOAP takes so many times the processor time of one with Adam: {soap}. What an MLP's step adds is products of small matrices.
+- An epoch with SOAP takes this many times the processor time of one with Adam, in brackets with bases renewed every 32 steps, as `plan_for` has it for small networks: {soap}. What SOAP adds to a step of an MLP is products of small matrices.
 - With every public name used, importing takes {imports:.2f} of the time of `import jax, optax`.
 - Gradients of a dense layer with so many outputs are faster output by output than as one product by a factor of {narrow}. Two and three are computed so on a CPU.
 - {profile}

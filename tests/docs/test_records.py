@@ -151,6 +151,20 @@ def test_the_page_on_plans_is_made_from_the_records(script):
     assert "{{" not in text
 
 
+def test_what_the_page_on_plans_says_of_endings_and_chains_is_so(script):
+    page = script("closer_page")
+    cells = {split: page.optimizer_cells("endings", f"uci_gap-split{split}") for split in (5, 6)}
+    w1 = {split: {place: page.middle([run["w1"] for run in one["runs"]]) for place, one in found.items()}
+          for split, found in cells.items()}  # fmt: skip
+    cosine, *averages, adam, free = w1[5]
+    assert all(w1[5][one] < w1[5][cosine] and w1[6][one] > w1[6][cosine] for one in averages)
+    assert all(found[cosine] < 0.7 * found[free] and found[free] < found[adam] for found in w1.values())
+    for split, sequential_wins in ((5, True), (6, True), (0, False)):
+        plans = page.sequential_cells(f"uci_gap-split{split}")
+        chains, single = (page.best_of(plans, "w1", 1000, kind)[0] for kind in (True, False))
+        assert (chains < single) == sequential_wins
+
+
 def test_the_page_on_sequential_plans_is_made_from_the_records(script):
     text = (ROOT / "docs" / "sequential.md").read_text()
     assert text == script("sequential_page").render()
