@@ -9,6 +9,7 @@ A cell that is recorded is not run again.
 """
 
 import argparse
+import itertools
 import time
 from pathlib import Path
 
@@ -156,9 +157,9 @@ def main():
             endings(case)
         if "hmc" in arguments.only:
             hmc(case)
+    for budget, case in itertools.product((200, 1000, 10_000), cases):
         if "seconds" in arguments.only:
-            for budget in (200, 1000, 10_000):
-                seconds(case, budget, RUNS, 16)
+            seconds(case, budget, RUNS, 16)
 
 
 if __name__ == "__main__":

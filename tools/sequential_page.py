@@ -6,6 +6,8 @@ from pages import ROOT, every, filled, shown, table
 
 LABELS = {"uci_gap-split5": "split 5", "uci_gap-split6": "split 6", "uci_gap-split0": "split 0"}
 
+PIXELS = {"-pixelsraw": "0 to 255", "": "divided by 255"}
+
 
 def cells(label):
     """The runs of every plan of a case, by the plan's name."""
@@ -54,12 +56,14 @@ def verdict():
 
 def derma_table():
     names = ("agreement", "total_variation", "accuracy", "nll", "confidence")
-    found = {one["place"]: one for one in every("sequential").values() if one["task"] == "dermamnist"}
-    rows = [
-        [place, f"{one['epochs']:g}", f"{one['members']}", *(shown(middle(one, name)) for name in names)]
-        for place, one in found.items()
-    ]
-    return table(["plan", "epochs", "members", "agreement", "TV", "accuracy", "NLL", "mean top probability"], rows)
+    rows = []
+    for pixels, words in PIXELS.items():
+        for place, one in cells(f"dermamnist-test_rows1000{pixels}").items():
+            scores = [shown(middle(one, name)) for name in names]
+            rows.append([words, place, f"{one['epochs']:g}", f"{one['members']}", *scores])
+    return table(
+        ["pixels", "plan", "epochs", "members", "agreement", "TV", "accuracy", "NLL", "mean top probability"], rows
+    )
 
 
 def render():

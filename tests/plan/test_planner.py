@@ -2,10 +2,12 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import anchorwalk as aw
@@ -57,36 +59,51 @@ def steps_that_tell(monkeypatch):
 # The length that pays
 
 
-@pytest.mark.parametrize("last", [0.02, 0.05, 0.3])
+def never(length):
+    return False
+
+
+@pytest.mark.parametrize("last", [0.03, 0.05, 0.3])
 def test_gains_that_fall_with_the_root_of_the_length_are_read_off_exactly(last):
     """The gain of the doubling from L on is last * sqrt(half the longest / L): solve for `PAYS`."""
     gains = [last * math.sqrt(2), last]
     scores = {10: 1.0, 20: math.exp(-gains[0]), 40: math.exp(-sum(gains))}
+    assert trials.next_gain(scores) == pytest.approx(last / math.sqrt(2))
     expected = (last * math.sqrt(20) / trials.PAYS) ** 2
-    assert trials.enough_epochs(scores) == pytest.approx(max(10, expected), abs=1)
+    assert trials.enough_epochs(scores, never) == pytest.approx(expected, abs=1)
 
 
-def test_a_score_that_becomes_worse_ends_where_it_was_best():
-    assert trials.enough_epochs({10: 0.5, 20: 0.4, 40: 0.41}) == 20
-    assert trials.enough_epochs({10: 0.3, 20: 0.4, 40: 0.31}) == 10
-    assert trials.enough_epochs({10: 0.5, 20: 0.4, 40: 0.41}, least=100) == 20
+def test_a_shorter_trial_decides_only_if_it_is_surely_better():
+    scores = {10: 0.5, 20: 0.4, 40: 0.41}
+    assert trials.enough_epochs(scores, lambda length: True) == 20
+    assert trials.enough_epochs(scores, lambda length: True, least=100) == 20
+    assert trials.enough_epochs(scores, never) >= 40
+    assert trials.enough_epochs({10: 0.3, 20: 0.31, 40: 0.32}, never) == 40
+    assert trials.enough_epochs({10: 0.3, 20: 0.31, 40: 0.32}, never, least=100) == 100
 
 
-def test_nothing_is_read_off_one_score_or_off_nothing():
-    assert trials.enough_epochs({40: 0.3}) == 40
-    assert trials.enough_epochs({10: 0.3, 20: 0.1, 40: 0.0}) == 40
-
-
-def test_a_training_has_steps_enough_where_longer_ones_score_better():
-    assert trials.enough_epochs({10: 0.5, 20: 0.4999, 40: 0.4998}, least=100) == 100
-    assert trials.enough_epochs({10: 0.5, 20: 0.4999, 40: 0.4998}) == 10
+@pytest.mark.parametrize(("noise", "sure"), [(0.01, True), (10.0, False)])
+def test_what_is_sure_is_told_by_rows(noise, sure):
+    """A difference of 0.1 a row, with so much noise in 64 rows: 80 standard errors, or less than one."""
+    found = trials.Trials(KEY, problem(validation=(X, Y)), trials.Recipe(descent(0.5), ROWS), "auto")
+    rows = np.random.default_rng(0).normal(size=ROWS)
+    rows -= rows.mean()
+    found.scores = {10: np.ones(ROWS), 20: np.full(ROWS, 1.2), 40: np.full(ROWS, 1.1) + noise * rows}
+    assert found._surely_best(10) == sure
+    assert not found._surely_best(20)
+    assert not found._surely_best(40)
 
 
 def test_a_late_gain_counts_in_full():
     """Where gains grow, the last one says more than all together."""
     late, early = {10: 1.0, 20: 0.99, 40: 0.9}, {10: 1.0, 20: 0.91, 40: 0.9}
-    assert trials.enough_epochs(late) == round(40 * (math.log(0.99 / 0.9) / math.sqrt(2) / trials.PAYS) ** 2)
-    assert trials.enough_epochs(late) > trials.enough_epochs(early)
+    assert trials.next_gain(late) == pytest.approx(math.log(0.99 / 0.9) / math.sqrt(2))
+    assert trials.enough_epochs(late, never) > trials.enough_epochs(early, never)
+
+
+def test_nothing_is_read_off_one_score_or_off_nothing():
+    assert trials.enough_epochs({40: 0.3}, never) == 40
+    assert trials.enough_epochs({10: 0.3, 20: 0.1, 40: 0.0}, never) == 40
 
 
 # The shape of a plan
@@ -126,18 +143,39 @@ def test_a_small_budget_goes_to_the_first_training():
 # Trials
 
 
-def test_trials_of_rates_have_the_loss_of_trainings_with_these_rates():
-    """Each loss is that of the same training, run by itself on the rows that are not held back."""
+def pinball(posterior, x, y):
+    """The continuous ranked probability score from quantiles, row by row and level by level."""
+    quantiles = posterior.predict(x).quantile(trials.LEVELS)
+    total = 0.0
+    for level, row in zip(trials.LEVELS, quantiles, strict=True):
+        total += np.mean([2 * max(level * (t - q), (level - 1) * (t - q)) for t, q in zip(y, row, strict=True)])
+    return total / len(trials.LEVELS)
+
+
+def test_trials_of_rates_are_trainings_with_these_rates():
+    """Each loss is that of the same training, run by itself on the rows that are not held back; so is the score."""
     planned = aw.plan_for(KEY, problem(), 500, optimizer=aw.SGD, batch_size=16)
     held = problem().hold_back(jax.random.fold_in(KEY, Stream.PREPARE), trials.HELD_BACK)
     assert len(planned.rates) >= 3
+    best = min(planned.rates, key=planned.rates.get)
     for rate, loss in planned.rates.items():
         training = aw.Training(aw.SGD(rate, end_rate=trials.END * rate), 5, 16)
         found = aw.sample(jax.random.fold_in(KEY, Stream.TRIAL), held, aw.Plan(aw.SAE(training), 2), callbacks=[])
         assert loss == pytest.approx(np.mean([member.trace[-1] for member in found]), rel=1e-5)
-    scores = metrics.crps(found.predict(held.validation.x).quantile(trials.LEVELS), held.validation.y)
-    assert rate in planned.rates
-    assert scores > 0
+        if rate == best:
+            assert planned.scores[5] == pytest.approx(pinball(found, held.validation.x, held.validation.y), rel=1e-4)
+
+
+def test_the_score_is_the_continuous_ranked_probability_score():
+    """Of many levels it is the score of a normal distribution, which is known: at z = 0 it is 0.2337 of its scale."""
+    levels = tuple((np.arange(400) + 0.5) / 400)
+    plan = aw.Plan(aw.MAP(aw.Training(aw.SGD(1e-9), 1, ROWS)))
+    at_zero = problem(y=0 * Y, validation=(X, 0 * Y))  # the line is zero, and so are the targets
+    found = aw.sample(KEY, at_zero, plan, callbacks=[])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trials, "LEVELS", levels)
+        scores = trials.row_scores(found, at_zero)
+    assert scores == pytest.approx(NOISE * (math.sqrt(2 / math.pi) - 1 / math.sqrt(math.pi)), rel=1e-2)
 
 
 def test_the_rate_is_the_best_of_its_neighbours():
@@ -159,7 +197,7 @@ def test_between_rates_a_parabola_decides(below, above):
 
 
 def test_rates_are_tried_towards_where_the_loss_falls():
-    tried, place = {}, trials.START
+    tried, place = {}, trials.OPTIMIZERS[aw.SOAP]
     while place is not None:
         tried[place] = abs(place + 1.2)  # lowest at -1
         place = trials._next(tried)
@@ -170,15 +208,23 @@ def test_rates_are_tried_towards_where_the_loss_falls():
 
 def test_rows_held_back_decide_lengths_and_nothing_else():
     """Other targets there change the scores; the losses, and so the rate, know nothing of them."""
-    right, wrong = (
-        aw.plan_for(KEY, problem(validation=(X, y)), 500, optimizer=aw.SGD, batch_size=16) for y in (2 * X, -2 * X)
-    )
+
+    def pair(optimizer, size):
+        return (
+            aw.plan_for(KEY, problem(validation=(X, y)), 500, optimizer=optimizer, batch_size=size)
+            for y in (2 * X, -2 * X)
+        )
+
+    right, wrong = pair(aw.SGD, 16)
     assert right.rates == wrong.rates
-    assert right.scores.keys() == wrong.scores.keys()
     # The line goes from zero towards 2: for the wrong targets each doubling makes it worse.
-    assert right.scores[20] < right.scores[5]
-    assert wrong.scores[20] > wrong.scores[5]
-    assert wrong.enough == 5
+    right, wrong = pair(descent(0.95), ROWS)
+    assert list(right.scores) == [5, 10, 20]
+    assert list(right.scores.values()) == sorted(right.scores.values(), reverse=True)
+    assert right.enough > 20
+    assert list(wrong.scores) == [1, 2, 5, 10, 20]  # shorter and shorter ones were tried
+    assert list(wrong.scores.values()) == sorted(wrong.scores.values())
+    assert wrong.enough == 1
 
 
 def test_rows_of_the_problem_that_validate_are_those_that_score():
@@ -186,8 +232,7 @@ def test_rows_of_the_problem_that_validate_are_those_that_score():
     training = aw.Training(descent(0.9), 20, ROWS)
     plan = aw.Plan(aw.SAE(training), trials.PAIR)
     found = aw.sample(jax.random.fold_in(KEY, Stream.TRIAL), problem(), plan, callbacks=[])
-    expected = metrics.crps(found.predict(X[:9]).quantile(trials.LEVELS), Y[:9])
-    assert planned.scores[20] == pytest.approx(expected, rel=1e-5)
+    assert planned.scores[20] == pytest.approx(pinball(found, X[:9], Y[:9]), rel=1e-4)
 
 
 def test_classes_are_scored_by_brier():
@@ -203,6 +248,22 @@ def test_classes_are_scored_by_brier():
     assert planned.scores[12] == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_yes_or_no_is_scored_by_its_square(outputs):
+    y = np.stack([X > 1, X > 0.8], axis=1)[:, :outputs].astype(np.int32).squeeze()
+    apply = (lambda w, x: x * w[0]) if outputs == 1 else (lambda w, x: jnp.outer(x, w))
+    one = aw.Problem(lambda key: jnp.zeros(2), apply, aw.Bernoulli(), aw.Prior(), data=(X, y), validation=(X, y))
+    found = aw.sample(KEY, one, aw.Plan(aw.AE(aw.Training(aw.SGD(0.1), 3, ROWS)), 2), callbacks=[])
+    expected = ((found.predict(X).probabilities.reshape(y.shape) - y) ** 2).reshape(ROWS, -1).sum(axis=1)
+    assert trials.row_scores(found, one) == pytest.approx(expected)
+    assert aw.plan_for(KEY, one, 200, batch_size=ROWS).enough is not None
+
+
+def test_counts_are_scored():
+    counts = aw.Problem(start, line, aw.Poisson(), aw.Prior(), data=(X, np.round(X).astype(np.int32)))
+    assert all(score > 0 for score in aw.plan_for(KEY, counts, 200, batch_size=16).scores.values())
+
+
 # Plans
 
 
@@ -212,31 +273,35 @@ def test_trials_and_plan_are_paid_from_the_budget(budget, optimizer):
     planned = aw.plan_for(KEY, problem(), budget, optimizer=optimizer, batch_size=ROWS)
     shortest = budget // trials.SHARE
     lengths = [shortest, 2 * shortest, 4 * shortest]
-    assert list(planned.scores) == lengths
+    assert list(planned.scores)[-3:] == lengths
     rates = max(1, len(planned.rates))
-    assert planned.spent == trials.PAIR * (sum(lengths) + (rates - 1) * shortest)
+    assert planned.spent == trials.PAIR * (sum(planned.scores) + (rates - 1) * shortest)
     assert planned.spent <= 0.25 * budget
     total = planned.spent + planned.plan.epochs
     assert budget - planned.plan.chains * (planned.plan.method.then.epochs + 1) < total <= budget
 
 
 def test_slow_trainings_get_more_epochs_and_fewer_chains():
-    fast, slow = (aw.plan_for(KEY, problem(), 2000, optimizer=descent(left), batch_size=ROWS) for left in (0.1, 0.999))
-    assert fast.enough <= 80  # every trial is at its optimum: their scores differ by rounding
+    fast, slow = (aw.plan_for(KEY, problem(), 2000, optimizer=descent(left), batch_size=ROWS) for left in (0.1, 0.98))
+    assert fast.enough == 80  # every trial is at its optimum, up to the longest
     assert slow.plan.method.first.epochs > 4 * fast.plan.method.first.epochs
     assert slow.plan.chains < fast.plan.chains
 
 
-def test_plans_depend_little_on_the_key():
-    """Chains by one at most, first trainings by a fifth, from key to key: a network with fifty units."""
+@pytest.mark.parametrize("budget", [400, 1500, 4000])
+def test_plans_depend_little_on_the_key(budget):
+    """From key to key chains differ by one at most, first trainings by 2.5 times: a network of 20 units, 128 rows."""
     network = aw.networks.mlp(1, (20,), 1)
     x = np.linspace(-1, 1, 128, dtype=np.float32)[:, None]
     y = (np.sin(4 * x) + 0.1 * np.random.default_rng(0).normal(size=x.shape)).astype(np.float32)
     small = aw.Problem(network.init, network.apply, aw.Normal(scale=0.1), aw.Prior(scale=1.0), data=(x, y))
-    plans = [aw.plan_for(jax.random.key(seed), small, 400).plan for seed in range(5)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trials, "LEAST_STEPS", 50)
+        patch.setattr(trials, "FEWEST_STEPS", 3000)
+        plans = [aw.plan_for(jax.random.key(seed), small, budget).plan for seed in range(5)]
     assert np.ptp([plan.chains for plan in plans]) <= 1
     firsts = [plan.method.first.epochs for plan in plans]
-    assert max(firsts) <= 1.2 * min(firsts)
+    assert max(firsts) <= 2.5 * min(firsts)
 
 
 def test_members_of_trials_are_not_members_of_the_posterior():
@@ -254,7 +319,10 @@ def test_members_of_trials_are_not_members_of_the_posterior():
         planned.plan.chains,
         planned.plan.members,
     )
+    tried = aw.sample(jax.random.fold_in(KEY, Stream.TRIAL), problem(), replace(plan, members=1), callbacks=[])
     found, by_hand = (aw.sample(KEY, problem(), one, callbacks=[]) for one in (planned.plan, plan))
+    anchored = {float(member.params) for member in found if member.info.index == 0}
+    assert not anchored & {float(member.params) for member in tried}  # other anchors
     assert [float(member.params) for member in found] == [float(member.params) for member in by_hand]
     assert len(found) == planned.plan.total
 
@@ -269,6 +337,16 @@ def test_later_members_have_the_first_ones_rate_and_the_walk_that_they_can_follo
     assert slow.first.epochs > 200
     assert slow.walk.step_size == pytest.approx(slow.then.epochs / int(planner.LATER * slow.first.epochs))
     assert slow.walk.step_size < 0.5
+
+
+def test_only_our_own_optimisers_are_kept_along_a_chain():
+    """The state of others may hold more than moments: schedule-free Adam's holds parameters."""
+    free = optax.contrib.schedule_free_adamw(0.01)
+    kept = [
+        aw.plan_for(KEY, problem(), 500, optimizer=one, batch_size=ROWS).plan.method.keep_optimizer
+        for one in (aw.Adam(0.01), free)
+    ]
+    assert kept == [True, False]
 
 
 def test_what_is_given_is_used_as_it_is():
@@ -314,6 +392,15 @@ def test_what_it_expects_is_what_diagnose_says(budget, left):
     assert (found.chains, found.members) == (planned.plan.chains, planned.plan.total)
     assert ("cannot compare chains" in text) == (found.agree is None and found.chains == 1)
     assert (f"needs {LEAST} members" in text) == (not found.judged)
+
+
+def test_what_longer_trainings_would_bring_follows_from_the_scores():
+    """Gains of 0.1 sqrt(2) and 0.1 in the logarithm: after 40 epochs 0.1 / sqrt(2) is next, after 160 half of that."""
+    scores = {10: 1.0, 20: math.exp(-0.1 * math.sqrt(2)), 40: math.exp(-0.1 * (1 + math.sqrt(2)))}
+    plan = aw.Plan(aw.SAE(aw.Training(aw.SGD(0.1), 160, ROWS)))
+    text = planner._expectation(plan, 160, scores, trials.enough_epochs(scores, never))
+    assert f"by about {1 - math.exp(-0.05 / math.sqrt(2)):.0%}, extrapolated" in text
+    assert "by less than 2%" in planner._expectation(plan, 160, scores, 160)
 
 
 def test_it_says_what_trials_found():
@@ -363,6 +450,22 @@ def test_trials_that_diverge_at_every_rate_are_an_error():
 def test_an_optimiser_that_diverges_is_an_error():
     with pytest.raises(TrainingFailed, match="all trials diverged, the shortest of 5 epochs"):
         aw.plan_for(KEY, problem(), 500, optimizer=aw.SGD(1e30), batch_size=16)
+
+
+def test_weights_weigh_scores():
+    weights = np.linspace(0, 3, ROWS).astype(np.float32)
+    one = aw.Problem(start, line, aw.Normal(scale=NOISE), aw.Prior(), data=(X, Y), weights=weights)
+    found = trials.Trials(KEY, one, trials.Recipe(descent(0.5), ROWS), "auto")
+    held = found.problem.validation
+    assert found._mean(np.asarray(held.y)) == pytest.approx(float(held.weights @ held.y / held.weights.sum()))
+
+
+def test_no_weight_is_left_to_score_with():
+    """All rows that are held back have no weight: there is nothing to try."""
+    held = np.asarray(problem().hold_back(jax.random.fold_in(KEY, Stream.PREPARE), trials.HELD_BACK).validation.x)
+    weights = np.where(np.isin(X, held), 0, 1).astype(np.float32)
+    one = aw.Problem(start, line, aw.Normal(scale=NOISE), aw.Prior(), data=(X, Y), weights=weights)
+    assert aw.plan_for(KEY, one, 500, optimizer=descent(0.5), batch_size=ROWS).enough is None
 
 
 def test_rows_without_weight_do_not_score():

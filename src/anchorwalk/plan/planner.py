@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from anchorwalk import checks
 from anchorwalk.methods.sae import SAE
 from anchorwalk.plan.plan import Plan
-from anchorwalk.plan.trials import LEAST_STEPS, PAYS, SHARE, Recipe, Trials, recipe_for
+from anchorwalk.plan.trials import LEAST_STEPS, OPTIMIZERS, PAYS, SHARE, Trials, epochs_text, next_gain, recipe_for
 from anchorwalk.posterior.metrics.convergence import LEAST
 from anchorwalk.problem import Problem
 from anchorwalk.run.runners import Runner
@@ -34,12 +34,13 @@ class Planned:
 
     Attributes:
         plan: The plan, for `sample`.
-        rates: By learning rate: the anchored loss at the end of its trial, in nats a row; infinite where it diverged.
-            Empty where an optimiser with a rate was given, or where the budget is too small for trials.
+        rates: By learning rate: the mean anchored loss over the last epoch of its trial, in nats a row; infinite where
+            it diverged. Empty where an optimiser with a rate was given, or where nothing was tried.
         scores: By length in epochs: the score of its trial on rows that were held back. It is the continuous ranked
-            probability score for numbers and the Brier score for classes; less is better.
-        enough: Epochs after which a training of twice the length would hardly improve the score; None where nothing
-            was tried.
+            probability score for numbers, the Brier score for classes, and the squared error of the mean for other
+            targets; less is better.
+        enough: Epochs after which doubling a training would hardly improve the score, which may be more than the
+            budget; None where nothing was tried.
         spent: Epochs of all trials.
         explanation: The reasons.
     """
@@ -70,12 +71,12 @@ def plan_for(
     1. Trials of a hundredth of the budget find the learning rate: the one with the lowest anchored loss.
     2. Trials of two and four times that length find how long a training pays, on rows that are held back: until
        doubling it improves the score by less than 2%. Beyond the longest trial, gains are taken to fall with the root
-       of the length. Trainings have 3,000 steps or more unless a shorter trial has the best score.
+       of the length. A shorter trial decides only if it is better than the longest by three standard errors.
     3. The rest of the budget goes to chains with a first training and later ones of half its length, by
-       `SAE(keep_optimizer=True, shift_start=True)`. A larger budget pays for longer trainings and for more chains, and
-       only for more chains once trainings are as long as pays. Several chains have ten members each or more, which
-       `diagnose` can judge. Where the budget is too small for one chain of seven, its first training gets up to nine
-       tenths of the epochs, and anchors take smaller steps.
+       `SAE(keep_optimizer=True, shift_start=True)`. A larger budget buys longer trainings and more chains. Once
+       trainings are long enough, it buys chains only. Several chains have ten members each or more, which `diagnose`
+       can judge. A budget that is too small for one chain of seven goes mostly to its first training, up to nine
+       tenths of it, and anchors take smaller steps.
 
     Members of trials are never part of the posterior: they are trained without the rows that are held back, and with
     rates that may turn out to be wrong. Test rows are not looked at.
@@ -86,7 +87,7 @@ def plan_for(
         budget: Epochs over all chains, the trials' included.
         optimizer: `SOAP`, the default, `Adam`, `Lion` or `SGD`, whose rate trials find; or an optimiser as in
             `Training`, such as `Adam(1e-3)`, which is used as it is.
-        batch_size: Rows in a minibatch. By default 8 to 64, so that an epoch has 64 steps or more.
+        batch_size: Rows in a minibatch, N at most. By default 8 to 64, so that an epoch has 64 steps or more.
         walk: How the anchors walk. By default `GuidedWalk`, with a step of one standard deviation of the prior, or
             less where later trainings are too short to follow it.
         runner: As in `sample`.
@@ -110,17 +111,21 @@ def plan_for(
     checks.instance("problem", problem, Problem, "a Problem(init=, apply=, ...)")
     walk = None if walk is None else validate_walk(walk)
     trials = Trials(key, problem, recipe_for(problem, optimizer, batch_size), runner)
-    enough = trials.find(budget, rows := problem.n)
+    enough, rows = trials.find(budget), problem.n
     recipe, left = trials.recipe, budget - trials.spent
-    shape = _shape(left, left if enough is None else enough, -(-rows // recipe.batch_size))
+    shape = _shape(left, left if enough is None else min(left, enough), -(-rows // recipe.batch_size))
     later = recipe.training(rows, shape.later, shape.first) if shape.members > 1 else None
     if walk is None:
         walk = GuidedWalk(step_size=min(1.0, shape.later / max(1, int(LATER * shape.first))))
-    follows = later is not None
-    method = SAE(recipe.training(rows, shape.first), later, walk, keep_optimizer=follows, shift_start=follows)
+    # The state of an optimiser from elsewhere may hold more than moments, such as an average of the parameters.
+    known = not recipe.given or isinstance(recipe.optimizer, tuple(OPTIMIZERS))
+    keep = later is not None and known
+    first = recipe.training(rows, shape.first)
+    method = SAE(first, later, walk, keep_optimizer=keep, shift_start=later is not None)
     plan = Plan(method, shape.chains, shape.members)
-    found = Planned(plan, trials.rates, trials.scores, enough, trials.spent, "")
-    return replace(found, explanation=_explain(found, budget, recipe))
+    return Planned(
+        plan, trials.rates, trials.means, enough, trials.spent, _explain(plan, method, trials, enough, budget)
+    )
 
 
 class _Shape(NamedTuple):
@@ -155,44 +160,42 @@ def _shape(budget: int, enough: int, steps: int) -> _Shape:
     return _Shape(chains, first, 1 + (each - first) // later, later)
 
 
-def _explain(found: Planned, budget: int, recipe: Recipe) -> str:
-    plan, method = found.plan, found.plan.method
-    assert isinstance(method, SAE)
-    lines = [f"{_epochs(budget)}: {found.spent:,} for trials, {plan.epochs:,} for the plan."]
+def _explain(plan: Plan, method: SAE, trials: Trials, enough: int | None, budget: int) -> str:
+    recipe, first = trials.recipe, method.first.epochs
+    lines = [f"{epochs_text(budget)}: {trials.spent:,} for trials, {plan.epochs:,} for the plan."]
     name = repr(recipe.optimizer)
     if not recipe.given:
-        name = f"{recipe.name} with a rate of {method.first.optimizer.rate:.2g}"
+        name = f"{recipe.optimizer.__name__} with a rate of {method.first.optimizer.rate:.2g}"
     lines.append(f"Optimiser: {name}, batches of {recipe.batch_size} rows.")
-    if found.rates:
-        losses = ", ".join(f"{loss:.2f} with {rate:g}" for rate, loss in found.rates.items())
-        lines[-1] += f" Losses after trials of {_epochs(min(found.scores))}, in nats a row: {losses}."
-    if found.enough is None:
-        lines.append(f"No trials: they need {_epochs(SHARE)} or more, and {LEAST_STEPS} steps for the shortest.")
+    if trials.rates:
+        losses = ", ".join(f"{loss:.2f} with {rate:g}" for rate, loss in trials.rates.items())
+        lines[-1] += f" Losses of trials, in nats a row: {losses}."
+        if min(trials.rates, key=trials.rates.__getitem__) in (min(trials.rates), max(trials.rates)):
+            lines[-1] += " The best rate is at the edge of those that were tried."
+    if enough is None:
+        needed = f"{epochs_text(SHARE)} or more, {LEAST_STEPS} steps for the shortest, and eight rows"
+        lines.append(f"No trials: they need {needed}. Rate and length are untested.")
     else:
-        scores = ", ".join(f"{score:.3g} after {_epochs(length)}" for length, score in found.scores.items())
-        pays = "all that is left" if found.enough == budget else _epochs(found.enough)
+        scores = ", ".join(f"{score:.3g} after {epochs_text(length)}" for length, score in trials.means.items())
+        pays = "more than the budget" if enough > budget else epochs_text(enough)
         lines.append(f"Length: scores on rows held back were {scores}. Trainings pay up to {pays}.")
     members = f"{plan.chains:,} {'chain' if plan.chains == 1 else 'chains'} x {plan.members:,} members"
-    lines.append(f"Plan: {members}. First trainings have {_epochs(method.first.epochs)}.")
+    lines.append(f"Plan: {members}. First trainings have {epochs_text(first)}.")
     if method.then is not None:
-        lines[-1] += f" Later ones have {_epochs(method.then.epochs)}, after a step of {method.walk!r}."
-    return "\n".join([*lines, f"Expect: {_expectation(found, method.first.epochs)}"])
+        lines[-1] += f" Later ones have {epochs_text(method.then.epochs)}, after a step of {method.walk!r}."
+    return "\n".join([*lines, f"Expect: {_expectation(plan, first, trials.means, enough)}"])
 
 
-def _expectation(found: Planned, first: int) -> str:
+def _expectation(plan: Plan, first: int, scores: Mapping[int, float], enough: int | None) -> str:
     """What to expect of the plan, and of `diagnose`."""
     parts = []
-    if found.enough is not None and first < found.enough:
-        gain = PAYS * math.sqrt(found.enough / first)
-        parts.append(f"first trainings of twice the length would improve the score by about {gain:.0%}.")
-    elif found.enough is not None:
+    if enough is not None and first < enough:
+        gain = 1 - math.exp(-next_gain(scores) * math.sqrt(max(scores) / first))
+        parts.append(f"first trainings of twice the length would improve the score by about {gain:.0%}, extrapolated.")
+    elif enough is not None:
         parts.append(f"longer first trainings would improve the score by less than {PAYS:.0%}, or make it worse.")
-    if found.plan.chains == 1:
-        parts.append("`diagnose` cannot compare chains, as the budget is too small for two.")
-    if found.plan.members < LEAST:
+    if plan.chains == 1:
+        parts.append("`diagnose` cannot compare chains, as there is one.")
+    if plan.members < LEAST:
         parts.append(f"`diagnose` needs {LEAST} members a chain to judge them.")
     return " ".join(parts) or "`diagnose` can judge the chains."
-
-
-def _epochs(count: int) -> str:
-    return f"{count:,} epoch{'' if count == 1 else 's'}"

@@ -3,13 +3,11 @@
 import itertools
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from anchorwalk import checks
@@ -18,16 +16,16 @@ from anchorwalk.likelihoods import ClassLikelihood, OrderedLikelihood
 from anchorwalk.methods.sae import SAE
 from anchorwalk.optimizers import SGD, SOAP, Adam, Lion, Training
 from anchorwalk.plan.plan import Plan
-from anchorwalk.posterior import metrics
 from anchorwalk.posterior.posterior import Posterior
 from anchorwalk.problem import Problem
 from anchorwalk.run.keys import Stream
 from anchorwalk.run.runners import Runner
 from anchorwalk.run.sample import sample
-from anchorwalk.types import Key
+from anchorwalk.types import HostArray, Key
 
-OPTIMIZERS = (SOAP, Adam, Lion, SGD)
-"""Those whose rate trials can find."""
+OPTIMIZERS = {SOAP: 2, Adam: 2, Lion: 0, SGD: 2}
+"""Those whose rate trials can find, with the place, in `rate_at`, that is tried first. The one below is taken where the
+budget is too small for trials."""
 SHARE = 100
 """A trial has a hundredth of the budget."""
 PAIR = 2
@@ -42,18 +40,18 @@ HELD_BACK, MOST_HELD_BACK = 0.25, 2000
 """Share of the rows, and rows at most, on which trials are scored."""
 LEVELS = tuple(np.linspace(0.05, 0.95, 10))
 """Quantiles from which the score of a predicted number is computed."""
-START = 2
-"""The place, in `rate_at`, of the rate that is tried first, and taken where the budget is too small for trials."""
 END = 0.01
 """The last rate of a training, as a share of its first."""
 DECAY, WARM_UP = 1 / 3, 500
-"""The best rate falls with this power of a training's steps, to which these are added."""
+"""The best rate is taken to be proportional to (steps + 500) ** (-1/3)."""
 STEPS_AN_EPOCH, FEWEST_ROWS, MOST_ROWS = 64, 8, 64
 """Steps in an epoch that decide the rows of a batch, within these bounds."""
 PAYS = 0.02
-"""A training is long enough when one of twice its length would improve the score by less than this share."""
+"""Trainings are long enough when doubling them improves the score by less than this share."""
+SURELY = 3
+"""Standard errors by which a shorter trial must score better than the longest to be preferred."""
 FEWEST_STEPS = 3000
-"""Steps that a first training should have where longer trials scored better than shorter ones."""
+"""Steps that a first training should have unless a shorter trial is surely better than the longest."""
 SMALL, RARELY = 10_000, 32
 """Networks with fewer parameters renew SOAP's bases after so many steps: a renewal costs many of their steps."""
 
@@ -68,18 +66,15 @@ class Recipe(NamedTuple):
 
     optimizer: Any
     batch_size: int
-    rate: float
+    place: int = 0
+    rate: float = 0.0
     steps: int = 0
+    settings: Mapping[str, Any] = {}
 
     @property
     def given(self) -> bool:
         """Whether the optimiser has a rate of its own."""
-        return not isinstance(self.optimizer, type | partial)
-
-    @property
-    def name(self) -> str:
-        """The optimiser's, where trials find its rate."""
-        return str(getattr(self.optimizer, "func", self.optimizer).__name__)
+        return not isinstance(self.optimizer, type)
 
     def training(self, rows: int, epochs: int, rate_of: int | None = None) -> Training:
         """A training on so many rows, with the rate of its own length or of another."""
@@ -88,110 +83,157 @@ class Recipe(NamedTuple):
             return Training(self.optimizer, epochs, size)
         steps = (rate_of or epochs) * -(-rows // size)
         rate = self.rate * ((self.steps + WARM_UP) / (steps + WARM_UP)) ** DECAY if self.steps else self.rate
-        return Training(self.optimizer(rate, end_rate=END * rate), epochs, size)
+        return Training(self.optimizer(rate, end_rate=END * rate, **self.settings), epochs, size)
 
 
 def recipe_for(problem: Problem, optimizer: Any, batch_size: int | None) -> Recipe:
     """What `plan_for` was given, checked, with defaults in place of None."""
+    optimizer = SOAP if optimizer is None else optimizer
     if isinstance(optimizer, type) and optimizer not in OPTIMIZERS:
         expected = f"one of {', '.join(one.__name__ for one in OPTIMIZERS)}, or an optimiser with its rate"
         checks.reject("optimizer", f"the class {optimizer.__name__}", expected, "Pass SOAP, or such as Adam(1e-3).")
-    if optimizer is None or optimizer is SOAP:
-        optimizer = partial(SOAP, refresh=RARELY) if problem.size < SMALL else SOAP
     rows = batch_rows(problem.n) if batch_size is None else min(checks.count("batch_size", batch_size), problem.n)
-    recipe = Recipe(optimizer, rows, rate_at(START))
-    recipe.training(problem.n, 1)  # refuses what is no optimiser
-    return recipe
+    if not isinstance(optimizer, type):
+        Training(optimizer, 1, rows)  # refuses what is no optimiser
+        return Recipe(optimizer, rows)
+    place = OPTIMIZERS[optimizer]
+    rarely = {"refresh": RARELY} if optimizer is SOAP and problem.size < SMALL else {}
+    return Recipe(optimizer, rows, place, rate_at(place - 1), settings=rarely)
 
 
 class Trials:
-    """Trial trainings, what they found, and the epochs that they took."""
+    """Trial trainings, what they found, and the epochs that they took.
+
+    Attributes:
+        recipe: Trainings with the rate that was found.
+        rates: By rate: the loss of its trial.
+        scores: By length: the score of its trial on every row that was held back.
+        spent: Epochs of all trials.
+    """
 
     def __init__(self, key: Key, problem: Problem, recipe: Recipe, runner: str | Runner) -> None:
         self.key, self.recipe, self.runner = jax.random.fold_in(key, Stream.TRIAL), recipe, runner
         self.rates: dict[float, float] = {}
-        self.scores: dict[int, float] = {}
+        self.scores: dict[int, HostArray] = {}
         self.spent = 0
         if problem.validation is None and problem.n >= 2 / HELD_BACK:
             share = min(HELD_BACK, MOST_HELD_BACK / problem.n)
             problem = problem.hold_back(jax.random.fold_in(key, Stream.PREPARE), share)
         self.problem = problem
 
-    def find(self, budget: int, rows: int) -> int | None:
-        """Find rate and length for a budget: how long trainings pay, or None where it is too small for trials."""
-        shortest, steps = budget // SHARE, -(-rows // self.recipe.batch_size)
-        if shortest * steps < LEAST_STEPS or self.problem.validation is None:
+    def find(self, budget: int) -> int | None:
+        """Find rate and length for a budget: how long trainings pay, or None where trials would say nothing."""
+        held_back = self.problem.validation
+        shortest, steps = budget // SHARE, -(-self.problem.n // self.recipe.batch_size)
+        if shortest * steps < LEAST_STEPS or held_back is None or not np.any(held_back.weights):
             return None
         self.recipe = self.find_rate(shortest)
         for length in (shortest * 2**k for k in range(1, DOUBLINGS + 1)):
-            self.scores[length] = self._run(self.recipe, length)[1]
-        finite = {length: score for length, score in self.scores.items() if math.isfinite(score)}
-        if not finite:
+            if not self._score(length):
+                break
+        if not self.scores:
             raise TrainingFailed(
-                f"all trials diverged, the shortest of {shortest} epochs. Lower the rate of {self.recipe.optimizer!r}, "
-                "scale the inputs, or widen the noise."
+                f"all trials diverged, the shortest of {epochs_text(shortest)}. Lower the rate of "
+                f"{self.recipe.optimizer!r}, scale the inputs, or widen the noise."
             )
-        return min(budget, enough_epochs(finite, -(-FEWEST_STEPS // steps)))
+        while shortest > 1 and self._surely_best(shortest) and self._score(shortest // 2):  # it may be too long still
+            shortest //= 2
+        return enough_epochs(self.means, self._surely_best, -(-FEWEST_STEPS // steps))
+
+    @property
+    def means(self) -> dict[int, float]:
+        """The mean score of each length."""
+        return {length: self._mean(self.scores[length]) for length in sorted(self.scores)}
+
+    def _mean(self, scores: HostArray) -> float:
+        assert self.problem.validation is not None
+        return float(np.average(scores, weights=self.problem.validation.weights))
+
+    def _surely_best(self, length: int) -> bool:
+        """Whether a length has the best score, and surely a better one than the longest."""
+        means, longest = self.means, max(self.scores)
+        if length not in means or means[length] > min(means.values()) or length == longest:
+            return False
+        apart = self.scores[longest] - self.scores[length]
+        error = math.sqrt(self._mean((apart - self._mean(apart)) ** 2) / len(apart))
+        return means[longest] - means[length] > SURELY * error
+
+    def _score(self, length: int) -> bool:
+        """Keep the scores of a trial; False where it diverged."""
+        _, found = self._run(self.recipe, length)
+        if found is not None:
+            self.scores[length] = found
+        return found is not None
 
     def find_rate(self, length: int) -> Recipe:
-        """The best rate at a length, and the score of its trial.
+        """The best rate at a length; the scores of its trial are kept.
 
         Rates are tried at factors of about three, from the first towards where the loss falls. The best is taken where
         the parabola through the lowest loss and its neighbours is lowest, over the logarithm of the rate.
         """
         if self.recipe.given:
-            self.scores = {length: self._run(self.recipe, length)[1]}
+            self._score(length)
             return self.recipe
         losses: dict[int, float] = {}
-        scores: dict[int, float] = {}
-        place: int | None = START
+        scores: dict[int, HostArray | None] = {}
+        place: int | None = self.recipe.place
         while place is not None and len(losses) < MOST_RATES:
             losses[place], scores[place] = self._run(self.recipe._replace(rate=rate_at(place)), length)
             place = _next(losses)
         self.rates = {rate_at(place): loss for place, loss in sorted(losses.items())}
         best = min(losses, key=losses.__getitem__)
-        if math.isinf(losses[best]):
+        found = scores[best]
+        if found is None:
             raise TrainingFailed(
-                f"trials of {self.recipe.name} diverged at every rate from {min(self.rates):g} to "
+                f"trials of {self.recipe.optimizer.__name__} diverged at every rate from {min(self.rates):g} to "
                 f"{max(self.rates):g}. Scale the inputs, widen the noise, or pass an optimiser of your own."
             )
-        self.scores = {length: scores[best]}
+        self.scores = {length: found}
         shift = _lowest(*(losses.get(place, math.inf) for place in (best - 1, best, best + 1)))
         steps = self.recipe.training(self.problem.n, length).steps(self.problem.n)
         return self.recipe._replace(rate=rate_at(best) * 10 ** (shift / 2), steps=steps)
 
-    def _run(self, recipe: Recipe, epochs: int) -> tuple[float, float]:
-        """Loss and score of a trial; infinite where a member diverged."""
+    def _run(self, recipe: Recipe, epochs: int) -> tuple[float, HostArray | None]:
+        """The loss of a trial, a mean over its last epoch, and its scores; None where a member diverged."""
         method = SAE(replace(recipe.training(self.problem.n, epochs), evaluate=False))
         self.spent += PAIR * epochs
         try:
             found = sample(self.key, self.problem, Plan(method, PAIR), runner=self.runner, callbacks=[])
         except TrainingFailed:
-            return math.inf, math.inf
+            return math.inf, None
         if not found.complete:
             raise KeyboardInterrupt
         loss = float(np.mean([np.asarray(member.trace)[-1] for member in found]))
-        score = _score(found, self.problem)
-        return (loss, score) if math.isfinite(loss + score) and not found.failed else (math.inf, math.inf)
+        scores = row_scores(found, self.problem)
+        if found.failed or not math.isfinite(loss) or not np.isfinite(scores).all():
+            return math.inf, None
+        return loss, scores
 
 
-def _score(posterior: Posterior, problem: Problem) -> float:
-    """How far predictions are from targets that were held back; less is better.
+def row_scores(posterior: Posterior, problem: Problem) -> HostArray:
+    """How far predictions are from the targets of each row that was held back; less is better.
 
-    The log-likelihood will not do: with two members, a few rows far from both decide it.
+    Numbers have the continuous ranked probability score, from quantiles; classes the Brier score; and what has neither
+    order nor classes the squared error of the mean. The log-likelihood will not do: with two members, a few rows far
+    from both decide it.
     """
-    assert problem.validation is not None
-    rows = problem.validation.take(jnp.flatnonzero(problem.validation.weights))  # those that count
+    rows, likelihood = problem.validation, problem.likelihood
+    assert rows is not None
+    y = np.asarray(rows.y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotFiniteWarning)
-        prediction, y = posterior.predict(rows.x), np.asarray(rows.y)
-    if not np.isfinite(prediction.variance).all():
-        return math.inf
-    if isinstance(problem.likelihood, ClassLikelihood):
-        return metrics.brier(prediction.probabilities, y)
-    if isinstance(problem.likelihood, OrderedLikelihood):
-        return metrics.crps(prediction.quantile(LEVELS).reshape(len(LEVELS), -1), y.ravel())
-    return float(np.sqrt(np.mean((prediction.mean.reshape(y.shape) - y) ** 2)))
+        prediction = posterior.predict(rows.x)
+    if not np.isfinite(prediction.mean).all():
+        return np.full(len(y), np.inf)
+    if isinstance(likelihood, OrderedLikelihood):
+        levels = np.asarray(LEVELS).reshape(-1, *(1,) * y.ndim)
+        error = y - prediction.quantile(LEVELS).reshape(len(LEVELS), *y.shape)
+        found = 2 * np.mean(np.where(error > 0, levels, levels - 1) * error, axis=0)
+    else:
+        classes = isinstance(likelihood, ClassLikelihood) and prediction.mean.ndim > y.ndim
+        target = np.eye(prediction.mean.shape[-1])[y] if classes else y
+        found = (prediction.mean.reshape(target.shape) - target) ** 2
+    return np.asarray(found.reshape(len(y), -1).sum(axis=1), np.float64)
 
 
 def rate_at(place: int) -> float:
@@ -218,21 +260,39 @@ def _lowest(below: float, best: float, above: float) -> float:
     return (left - right) / (2 * (left + right))
 
 
-def enough_epochs(scores: Mapping[int, float], least: int = 1) -> int:
+def enough_epochs(scores: Mapping[int, float], surely_best: Callable[[int], bool], least: int = 1) -> int:
     """Epochs after which twice as many improve a score by less than `PAYS`.
 
-    Beyond the longest trial, gains are taken to fall with the root of the length, as what stochastic descent leaves
-    behind does: by sqrt(2) from doubling to doubling. The last gain is read off the last two trials and off all of
-    them. The larger counts: trainings that are too long cost less than those that are too short.
+    A shorter trial decides only if it is surely better than the longest. Otherwise trainings pay at least up to the
+    longest trial, and beyond it as far as `next_gain` says.
 
     Args:
         scores: By epochs, each twice those before.
-        least: The fewest epochs, unless a shorter trial than the longest has the best score.
+        surely_best: Whether a trial of so many epochs is surely better than the longest.
+        least: The fewest epochs, unless a shorter trial is surely better.
+    """
+    longest = max(scores)
+    best = min(scores, key=scores.__getitem__)
+    if surely_best(best):
+        return best
+    return max(least, longest, round(longest * (next_gain(scores) / PAYS) ** 2))
+
+
+def next_gain(scores: Mapping[int, float]) -> float:
+    """By how much the logarithm of a score would fall if the longest trial were twice as long.
+
+    Gains are taken to fall with the root of the length, as what stochastic descent leaves behind does: by sqrt(2) from
+    doubling to doubling. There are two estimates of the last gain, from the last two trials and from all of them. The
+    larger one counts: trainings that are too long cost less than those that are too short.
     """
     lengths = sorted(scores)
-    best = min(lengths, key=scores.__getitem__)
-    if best != lengths[-1] or len(lengths) == 1 or scores[best] == 0:
-        return best
+    if len(lengths) == 1 or scores[lengths[-1]] == 0:
+        return 0.0
     gains = [math.log(scores[short] / scores[long]) for short, long in itertools.pairwise(lengths)]
     last = max(gains[-1], sum(gains) / sum(2 ** (k / 2) for k in range(len(gains))))
-    return max(least, lengths[0], round(lengths[-1] * (last / math.sqrt(2) / PAYS) ** 2))
+    return max(0.0, last) / math.sqrt(2)
+
+
+def epochs_text(count: int) -> str:
+    """A number of epochs, for people."""
+    return f"{count:,} epoch{'' if count == 1 else 's'}"
