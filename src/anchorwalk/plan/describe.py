@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from anchorwalk import checks, tree
+from anchorwalk import tree
 from anchorwalk.methods.base import Method
 from anchorwalk.optimizers import Training
-from anchorwalk.plan.plan import Plan
+from anchorwalk.plan.plan import Plan, check_run
 from anchorwalk.problem import Problem
 from anchorwalk.run.keys import keys_of
 from anchorwalk.run.programs import wide_floats
@@ -89,10 +89,7 @@ def describe(problem: Problem, plan: Plan) -> Description:
         >>> print(aw.describe(problem, plan).members)
         402
     """
-    if not isinstance(problem, Problem):
-        checks.reject("problem", type(problem).__name__, "a Problem", "Pass Problem(init=, apply=, ...).")
-    if not isinstance(plan, Plan):
-        checks.reject("plan", type(plan).__name__, "a Plan", "Pass Plan(method, ...) or Plan.from_budget(...).")
+    check_run(problem, plan)
     method = plan.method
     problem = method.prepare(jax.random.key(0), problem)
     anchors = acceptance = span = float("nan")

@@ -31,17 +31,11 @@ DIVERGED = 0.01
 
 
 class Quantity(NamedTuple):
-    """What was found for one kind of prediction, each array in its shape: (rows, ...).
+    """What was found for one kind of prediction, each array in its shape: (rows, ...)."""
 
-    Attributes:
-        r_hat: Rank-normalised split R-hat; NaN where predictions do not vary or are not finite.
-        effective: Effective number of independent members, for averages.
-        effective_spread: The same for squared deviations from the average.
-    """
-
-    r_hat: HostArray
-    effective: HostArray
-    effective_spread: HostArray
+    r_hat: HostArray  #: Rank-normalised split R-hat; NaN where predictions do not vary or are not finite.
+    effective: HostArray  #: Effective number of independent members, for averages.
+    effective_spread: HostArray  #: The same for squared deviations from the average.
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,11 @@
 """The loop of a run: send what is next, commit what is finished, tell the callbacks."""
 
+import signal
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -16,7 +19,6 @@ from anchorwalk.methods.base import Call, Draws
 from anchorwalk.plan.plan import Plan
 from anchorwalk.run import programs
 from anchorwalk.run.callbacks import Callback, RoundInfo, RunCallback
-from anchorwalk.run.interrupt import Interrupt
 from anchorwalk.run.runners import Job, Layout, Result, Session
 from anchorwalk.run.store import Like, Round, Store
 from anchorwalk.run.store.base import status_of
@@ -56,6 +58,7 @@ class Loop:
         self.passes = np.concatenate([[0.0], np.cumsum([call.passes for call in self.calls])])
         self.draws = np.concatenate([[0], np.cumsum([call.draws for call in self.calls])])
         self.done: dict[tuple[int, int], int] = {}
+        self.interrupted = False
         self.blocks = list(self._blocks())
         self.began, self.compiled = time.perf_counter(), programs.seconds()
 
@@ -96,18 +99,41 @@ class Loop:
             for listener in started:
                 listener.end()
 
+    @contextmanager
+    def _until_interrupted(self) -> Iterator[None]:
+        """Remember the first Ctrl-C; a second one interrupts at once.
+
+        Signals reach the main thread alone. Where the process ignores Ctrl-C, or another program than Python handles
+        it, that stays so.
+        """
+
+        def handle(number: int, frame: Any) -> None:
+            if self.interrupted:
+                raise KeyboardInterrupt
+            self.interrupted = True
+
+        previous: Any = signal.getsignal(signal.SIGINT)
+        ours = threading.current_thread() is threading.main_thread() and previous not in (signal.SIG_IGN, None)
+        if ours:
+            signal.signal(signal.SIGINT, handle)
+        try:
+            yield
+        finally:
+            if ours:
+                signal.signal(signal.SIGINT, previous)
+
     def _calls(self, listeners: Sequence[Callback]) -> bool:
         """Send what is next, commit what is finished, in whatever order; the queue is fair to all blocks."""
         waiting, running = list(self.blocks), dict[Future[Result], Block]()
-        with Interrupt() as interrupt:
+        with self._until_interrupted():
             while waiting or running:
-                while waiting and len(running) <= self.session.slots and not interrupt.asked:
+                while waiting and len(running) <= self.session.slots and not self.interrupted:
                     block = waiting.pop(0)
                     running[self.session.submit(self._job(block))] = block
                 if not running:
                     return False  # Ctrl-C
                 finished, _ = wait(running, LOOK, FIRST_COMPLETED)
-                if interrupt.asked:  # what was sent and has not begun is taken back
+                if self.interrupted:  # what was sent and has not begun is taken back
                     waiting.extend([running.pop(future) for future in list(running) if future.cancel()])
                 at_work = min(self.session.slots, len(running))
                 for future in [one for one in running if one in finished]:  # in the order in which they were sent
@@ -115,7 +141,7 @@ class Loop:
                     result = future.result()
                     rounds, further = self._take(block, result, result.seconds / at_work)
                     waiting.extend(further)
-                    last = (not waiting and not running) or (interrupt.asked and not running)
+                    last = not running and (self.interrupted or not waiting)
                     for listener in listeners:
                         listener(self._info(block, rounds, last))
         return True
@@ -130,7 +156,7 @@ class Loop:
     def _take(self, block: Block, result: Result, seconds: float) -> tuple[list[Round], list[Block]]:
         """Commit what a call left; and the blocks that go on from there."""
         call = self.calls[block.number]
-        states, draws = _read_only((result.states, result.draws))
+        states, draws = jax.tree.map(_read_only, (result.states, result.draws))
         _check_result(states, draws, call, self.like)
         status = status_of(draws, len(block.lanes), call.draws)
         bad = np.zeros(len(block.lanes), bool)
@@ -191,16 +217,11 @@ class Loop:
         )
 
 
-def _read_only(arrays: tuple[Any, Draws]) -> tuple[Any, Draws]:
-    """The same arrays, which nobody may change: callbacks, stores and the next call share them."""
-
-    def fixed(leaf: Any) -> Any:
-        array = np.asarray(leaf)
-        array.flags.writeable = False
-        return array
-
-    result: tuple[Any, Draws] = jax.tree.map(fixed, arrays)
-    return result
+def _read_only(leaf: Any) -> HostArray:
+    """The same array, which nobody may change: callbacks, stores and the next call share it."""
+    array = np.asarray(leaf)
+    array.flags.writeable = False
+    return array
 
 
 def _check_result(states: Any, draws: Any, call: Call, like: Like) -> None:

@@ -4,64 +4,38 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-import numpy as np
-
 from anchorwalk.methods.base import Call, Draws, Method, State
 from anchorwalk.problem import Problem
-from anchorwalk.types import Key
-
-Numbers = np.ndarray[tuple[int], np.dtype[np.uint32]]
-"""Numbers, one for each chain of a block."""
+from anchorwalk.types import HostArray, Key
 
 
 class Layout(NamedTuple):
-    """What of the way a run is carried out decides the last bits of its results.
+    """What of the way a run is carried out decides the last bits of its results."""
 
-    Attributes:
-        lanes: Chains of a block, side by side under vmap.
-        wide: Whether a program may use several cores.
-        quick: Whether programs are compiled quickly rather than well, for a run that is shorter than compiling.
-    """
-
-    lanes: int
-    wide: bool
-    quick: bool = False
+    lanes: int  #: Chains of a block, side by side under vmap.
+    wide: bool  #: Whether a program may use several cores.
+    quick: bool = False  #: Whether programs are compiled quickly, not well: for a run that is shorter than compiling.
 
 
 class Job(NamedTuple):
-    """One call for a block of chains.
+    """One call for a block of chains."""
 
-    Attributes:
-        call: Which call.
-        number: Of the call in its chains.
-        roots: The root key of the run; a key for each chain where the block has chains of several runs.
-        chains: The chains' numbers, up to `Layout.lanes` of them.
-        attempts: For call 0, which starts the chains: how often each has failed.
-        states: For later calls: stacked states, or what the runner left for them in `Result.carry`.
-    """
-
-    call: Call
-    number: int
-    roots: Key
-    chains: Numbers
-    attempts: Numbers
-    states: State
+    call: Call  #: Which call.
+    number: int  #: Of the call in its chains.
+    roots: Key  #: The root key of the run; a key for each chain where the block has chains of several runs.
+    chains: HostArray  #: The chains' numbers in uint32, up to `Layout.lanes` of them.
+    attempts: HostArray  #: For call 0, which starts the chains: how often each has failed, in uint32.
+    states: State  #: For later calls: stacked states, or what the runner left for them in `Result.carry`.
 
 
 class Result(NamedTuple):
-    """What a job left, on the host.
+    """What a job left, on the host."""
 
-    Attributes:
-        states: Stacked states.
-        draws: Stacked draws, with a leading axis of chains.
-        seconds: Wall time of the job.
-        carry: The states as the runner likes to get them back with the block's next job; None for the states on the
-            host. It may have more lanes than the block.
-    """
-
-    states: State
-    draws: Draws
-    seconds: float
+    states: State  #: Stacked states.
+    draws: Draws  #: Stacked draws, with a leading axis of chains.
+    seconds: float  #: Wall time of the job.
+    #: The states as the runner likes to get them back with the block's next job; None for the states on the host. It
+    #: may have more lanes than the block.
     carry: Any = None
 
 
@@ -92,9 +66,3 @@ class Runner(Protocol):
 
     def open(self, method: Method, problem: Problem, layout: Layout, chains: int) -> Session:
         """Get ready for a run."""
-
-
-def filled(lanes: Any, width: int) -> Any:
-    """Lanes of a block, filled up to its width with copies of the last one."""
-    count = lanes.shape[0]
-    return lanes if count == width else lanes[np.minimum(np.arange(width), count - 1)]

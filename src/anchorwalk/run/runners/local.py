@@ -17,9 +17,9 @@ from anchorwalk.methods.base import Call, Keys, Method, State
 from anchorwalk.problem import Problem
 from anchorwalk.run.keys import Stream, keys_of
 from anchorwalk.run.programs import ONCE, QUICKLY, WELL, Options, compiled, wide_floats
-from anchorwalk.run.runners.base import Job, Layout, Numbers, Result, filled
+from anchorwalk.run.runners.base import Job, Layout, Result
 from anchorwalk.run.runners.layout import choose, cores
-from anchorwalk.types import Key
+from anchorwalk.types import HostArray, Key
 
 STARTING = Options(several_cores=False, level=ONCE)
 """How the programs are compiled that make keys and start chains."""
@@ -116,6 +116,12 @@ class LocalSession:
         self._pool.shutdown(wait=kind is None, cancel_futures=True)  # after an error nobody wants what is under way
 
 
+def filled(lanes: Any, width: int) -> Any:
+    """Lanes of a block, filled up to its width with copies of the last one."""
+    count = lanes.shape[0]
+    return lanes if count == width else lanes[np.minimum(np.arange(width), count - 1)]
+
+
 class Form(NamedTuple):
     """What decides the form of a block's program beside shapes."""
 
@@ -137,7 +143,7 @@ def _keys(many: bool, roots: Key, chains: Any, number: Any) -> Any:
     return jax.vmap(keys_of, in_axes=(0 if many else None, 0, None), out_axes=_axes(many))(roots, chains, number)
 
 
-def _start(form: Form, method: Method, problem: Problem, keys: Keys, attempts: Numbers) -> State:
+def _start(form: Form, method: Method, problem: Problem, keys: Keys, attempts: HostArray) -> State:
     return _lanes(form, lambda keys, attempt: method.start(keys, problem, attempt), keys, attempts)
 
 

@@ -25,29 +25,17 @@ def status_of(draws: Draws, chains: int, count: int) -> HostArray:
 
 
 class Round(NamedTuple):
-    """One finished call of a block of chains, committed as one step. Arrays are on the host.
+    """One finished call of a block of chains, committed as one step. Arrays are on the host."""
 
-    Attributes:
-        chains: The chains' numbers.
-        number: Of the call in its chains.
-        kind: Of the call.
-        attempt: How often these chains have been started anew.
-        first: The place of the first draw in its chain; without draws, of the next one.
-        draws: With leading axes (chain, draw).
-        status: Of each draw, in the same axes.
-        seconds: Wall time of one draw.
-        states: The chains' states after the call, with a leading axis of chains.
-    """
-
-    chains: tuple[int, ...]
-    number: int
-    kind: str
-    attempt: int
-    first: int
-    draws: Draws
-    status: HostArray
-    seconds: float
-    states: State
+    chains: tuple[int, ...]  #: The chains' numbers.
+    number: int  #: Of the call in its chains.
+    kind: str  #: Of the call.
+    attempt: int  #: How often these chains have been started anew.
+    first: int  #: The place of the first draw in its chain; without draws, of the next one.
+    draws: Draws  #: With leading axes (chain, draw).
+    status: HostArray  #: Of each draw, in the same axes.
+    seconds: float  #: Wall time of one draw.
+    states: State  #: The chains' states after the call, with a leading axis of chains.
 
     @property
     def size(self) -> int:
@@ -66,29 +54,18 @@ class Round(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a chain is.
+    """How far a chain is."""
 
-    Attributes:
-        calls: Calls that are done.
-        members: Draws that they made.
-        attempt: How often it has been started anew.
-    """
-
-    calls: int
-    members: int
-    attempt: int
+    calls: int  #: Calls that are done.
+    members: int  #: Draws that they made.
+    attempt: int  #: How often it has been started anew.
 
 
 class Like(NamedTuple):
-    """Shapes and dtypes of what a run stores.
+    """Shapes and dtypes of what a run stores."""
 
-    Attributes:
-        params: Of one draw.
-        state: Of one chain.
-    """
-
-    params: Params
-    state: State
+    params: Params  #: Of one draw.
+    state: State  #: Of one chain.
 
 
 @runtime_checkable
