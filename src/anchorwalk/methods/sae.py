@@ -135,14 +135,8 @@ class SAE(Settings):
                 shift = [member.anchor_at(problem, one.position)[0] for one in (walk, state.walk)]
                 start = jax.tree.map(lambda p, new, old: (p + (new - old)).astype(p.dtype), start, *shift)
         anchor, noise = member.anchor_at(problem, walk.position)
+        order_key, training = keys.shared if self.shared_order else order_key, self._training(call, number)
         params, optimizer, draws = member.train_member(  # Alg. 2, lines 4 and 8
-            keys.shared if self.shared_order else order_key,
-            problem,
-            self._training(call, number),
-            anchor,
-            start,
-            noise,
-            state.optimizer,
-            acceptance=acceptance,
+            order_key, problem, training, anchor, start, noise, state.optimizer, acceptance=acceptance
         )
         return SAEState(walk, params, optimizer), draws

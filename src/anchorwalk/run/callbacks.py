@@ -86,13 +86,8 @@ class Progress:
         """Show the bar."""
         from tqdm.auto import tqdm
 
-        self._bar = tqdm(
-            total=round(plan.epochs),
-            initial=round(passes_done),
-            unit="epoch",
-            desc=self._description,
-            disable=self._disable,
-        )
+        done, text = round(passes_done), self._description
+        self._bar = tqdm(total=round(plan.epochs), initial=done, unit="epoch", desc=text, disable=self._disable)
 
     def compiling(self, begins: bool) -> None:
         """Say that the bar stands still because something is compiled."""

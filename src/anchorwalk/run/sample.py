@@ -21,7 +21,7 @@ from anchorwalk.run.loop import ATTEMPTS, Loop
 from anchorwalk.run.programs import wide_floats
 from anchorwalk.run.runners import Layout, Local, Runner
 from anchorwalk.run.runners.layout import cores
-from anchorwalk.run.store import DiskStore, Like, MemoryStore, Store, environment, fingerprint, serialise
+from anchorwalk.run.store import DiskStore, Like, MemoryStore, Store, fingerprint, serialise
 from anchorwalk.serial import to_json
 from anchorwalk.types import Key
 
@@ -158,7 +158,7 @@ def _sample(
         keys = keys_of(roots[0], 0, 0)
         state = jax.eval_shape(lambda: plan.method.start(keys, problem, jnp.uint32(0)))
     like = Like(given.params_like, state)
-    now = environment.current(cores() if layout.wide else 1)
+    now = fingerprint.of_machine(cores() if layout.wide else 1)
     opened: list[Store] = []
     try:
         for root, store in zip(roots, stores, strict=True):

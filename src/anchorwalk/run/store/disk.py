@@ -9,7 +9,7 @@ from typing import Any
 from anchorwalk import checks, files
 from anchorwalk.errors import StoreDamaged
 from anchorwalk.methods.base import Member, MemberInfo, State
-from anchorwalk.run.store import environment, serialise
+from anchorwalk.run.store import serialise
 from anchorwalk.run.store.base import Header, Like, Progress, Round, check_same
 from anchorwalk.run.store.lock import Lock
 from anchorwalk.run.store.manifest import COPY, NAME, Manifest, read
@@ -123,7 +123,9 @@ class DiskStore:
             "plan": _with_former_chains(dict(about.get("plan", {})), stored.about.get("plan")),
         }
         stretches = stored.environments
-        changes = environment.differences(stretches[-1], current) if stretches else []
+        former = stretches[-1] if stretches else current
+        differing = [name for name, value in current.items() if former.get(name) != value]
+        changes = [f"{name} was {former.get(name)!r}, is {current[name]!r}" for name in differing]
         if changes and not self.other_machine:
             remedy = f"Pass store=DiskStore({str(self.folder)!r}, other_machine=True) to go on, not bit for bit."
             given = f"a run that was begun elsewhere: {'; '.join(changes)}"
