@@ -31,11 +31,15 @@ DIVERGED = 0.01
 
 
 class Quantity(NamedTuple):
-    """What was found for one kind of prediction, each array in its shape: (rows, ...)."""
+    """What was found for one kind of prediction, each array in its shape: (rows, ...).
 
-    r_hat: HostArray  #: Rank-normalised split R-hat; NaN where predictions do not vary or are not finite.
-    effective: HostArray  #: Effective number of independent members, for averages.
-    effective_spread: HostArray  #: The same for squared deviations from the average.
+    Rank-normalised split R-hat, NaN where predictions do not vary or are not finite; effective number of independent
+    members for averages; the same for squared deviations from the average.
+    """
+
+    r_hat: HostArray
+    effective: HostArray
+    effective_spread: HostArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +154,9 @@ def examine(
     """The diagnosis of all members, given the outputs of the used ones, one after the other."""
     chains, members = len(used.chains), len(used.chains[0])
     predictions = _predictions(likelihood, outputs, (chains, members))
-    quantities = {name: _quantity(values) for name, values in predictions.items() if members >= LEAST}
+    measures = (convergence.r_hat, convergence.effective_size, convergence.effective_size_of_spread)
+    judged = predictions if members >= LEAST else {}
+    quantities = {name: Quantity(*(measure(values) for measure in measures)) for name, values in judged.items()}
     everything = [np.concatenate([np.empty(0), *(found[i].ravel() for found in quantities.values())]) for i in range(3)]
     r_hat, effective, spread = (found[~np.isnan(found)] for found in everything)
     alone = float(chains) if members == 1 else math.nan
@@ -201,11 +207,6 @@ def _predictions(likelihood: Likelihood, outputs: Iterable[Array], shape: tuple[
     if normal and any((scale != scales[0]).any() for scale in scales):
         found["log_std"] = np.stack(scales)
     return {name: values.reshape(*shape, *values.shape[1:]) for name, values in found.items()}
-
-
-def _quantity(values: HostArray) -> Quantity:
-    sizes = convergence.effective_size(values), convergence.effective_size_of_spread(values)
-    return Quantity(convergence.r_hat(values), *sizes)
 
 
 def _quantile(values: HostArray, level: float, otherwise: float = math.nan) -> float:

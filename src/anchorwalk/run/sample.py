@@ -175,8 +175,7 @@ def _sample(
     for store in stores:
         infos = tuple(i for i in store.infos() if i.chain < plan.chains and i.index < plan.members)
         failed = tuple(chain for chain in store.failed() if chain in selected)
-        posterior = Posterior(store, given.apply, given.likelihood, infos, store.header(), complete, failed)
-        posteriors.append(posterior)
+        posteriors.append(Posterior(store, given.apply, given.likelihood, infos, store.header(), complete, failed))
     if complete and not any(map(len, posteriors)) and all(posterior.failed for posterior in posteriors):
         raise TrainingFailed(_failure(posteriors[0].failed))
     for posterior in posteriors:

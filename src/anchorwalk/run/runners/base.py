@@ -10,32 +10,43 @@ from anchorwalk.types import HostArray, Key
 
 
 class Layout(NamedTuple):
-    """What of the way a run is carried out decides the last bits of its results."""
+    """What of the way a run is carried out decides the last bits of its results.
 
-    lanes: int  #: Chains of a block, side by side under vmap.
-    wide: bool  #: Whether a program may use several cores.
-    quick: bool = False  #: Whether programs are compiled quickly, not well: for a run that is shorter than compiling.
+    `lanes` chains are a block, side by side under vmap. A `wide` program may use several cores. A `quick` one is
+    compiled quickly rather than well, for a run that is shorter than compiling.
+    """
+
+    lanes: int
+    wide: bool
+    quick: bool = False
 
 
 class Job(NamedTuple):
-    """One call for a block of chains."""
+    """The call of a `number` for a block of `chains`, up to `Layout.lanes` of them; both are numbers in uint32.
 
-    call: Call  #: Which call.
-    number: int  #: Of the call in its chains.
-    roots: Key  #: The root key of the run; a key for each chain where the block has chains of several runs.
-    chains: HostArray  #: The chains' numbers in uint32, up to `Layout.lanes` of them.
-    attempts: HostArray  #: For call 0, which starts the chains: how often each has failed, in uint32.
-    states: State  #: For later calls: stacked states, or what the runner left for them in `Result.carry`.
+    `roots` is the root key of the run, or a key for each chain where the block has chains of several runs. Call 0
+    starts the chains, and `attempts` tells how often each has failed. Later calls go on from stacked `states`, or from
+    what the runner left for them in `Result.carry`.
+    """
+
+    call: Call
+    number: int
+    roots: Key
+    chains: HostArray
+    attempts: HostArray
+    states: State
 
 
 class Result(NamedTuple):
-    """What a job left, on the host."""
+    """What a job left, on the host: states and draws with a leading axis of chains, and its wall time.
 
-    states: State  #: Stacked states.
-    draws: Draws  #: Stacked draws, with a leading axis of chains.
-    seconds: float  #: Wall time of the job.
-    #: The states as the runner likes to get them back with the block's next job; None for the states on the host. It
-    #: may have more lanes than the block.
+    `carry` are the states as the runner likes to get them back with the block's next job, maybe with more lanes than
+    the block; None for those on the host.
+    """
+
+    states: State
+    draws: Draws
+    seconds: float
     carry: Any = None
 
 

@@ -13,8 +13,7 @@ import numpy as np
 from anchorwalk import checks, files
 from anchorwalk.errors import Status, StoreDamaged
 from anchorwalk.run.store.base import check_same
-from anchorwalk.run.store.disk import LOCK
-from anchorwalk.run.store.lock import Lock
+from anchorwalk.run.store.disk import LOCK, Lock
 from anchorwalk.run.store.manifest import COPY, NAME, Manifest, Part, check_counts, parse, read, understood
 from anchorwalk.run.store.reader import Reader
 from anchorwalk.run.store.tensors import Damaged
