@@ -111,14 +111,9 @@ class Method(Protocol):
 
 
 class MemberInfo(NamedTuple):
-    """What is known of one member.
+    """What is known of one member: its chain and its place there, both from 0, and its `Status`.
 
-    Attributes:
-        chain: Its chain, from 0.
-        index: Its place in the chain, from 0.
-        status: See `Status`.
-        seconds: Wall time, its equal share of its block's.
-        values: What the method says of it; see `Draws.info`.
+    `seconds` are wall time, its equal share of its block's; `values` what the method says of it, see `Draws.info`.
     """
 
     chain: int

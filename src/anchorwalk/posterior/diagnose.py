@@ -46,34 +46,26 @@ class Quantity(NamedTuple):
 class Diagnosis:
     """What `posterior.diagnose` tells; printed, it is in words, with advice where the numbers call for it.
 
-    R-hat and effective members are NaN for chains of fewer than ten members. Members that are one a chain are
-    independent by construction, so all of them are effective.
+    It is on `members` of so many `chains`, and on `rows` of inputs. R-hat and effective members are NaN for chains of
+    fewer than ten members. Members that are one a chain are independent by construction, so all of them are effective.
 
-    Attributes:
-        chains: Chains that were looked at.
-        members: Members that were looked at, over all chains.
-        rows: Rows of inputs.
-        r_hat_median: Median R-hat over predictions.
-        r_hat_worst: The greatest.
-        r_hat_by_chance: What one in twenty predictions of independent members would pass, in chains of this length.
-        share_above_1_05: Share of predictions whose R-hat is above 1.05.
-        share_above_1_1: The same above 1.1.
-        share_above_chance: The same above 1.1 and `r_hat_by_chance`, whichever is more.
-        effective: Effective members for averages, the median over predictions.
-        effective_tenth: What nine tenths of the predictions have at least.
-        effective_spread: Effective members for variances, the median over predictions.
-        effective_spread_tenth: What nine tenths of the predictions have at least.
-        spread_within: Standard deviation of the predictive mean within chains, averaged over predictions.
-        spread_between: Standard deviation between the chains' averages, likewise; NaN for one chain.
-        loss_first: Mean full-data loss after training of the first members, in nats per row; NaN if not evaluated.
-        loss_later: The same of later members.
-        loss_noise: Standard error of their difference were all trained equally well.
-        gradient_first: Mean norm of the gradient after training of the first members.
-        gradient_later: The same of later members.
-        diverged: Members that diverged and are left out.
-        unused: Good members beyond the chains' common length, or in chains of less than half the longest one's.
-        still: Predictions that do not vary over members or are not finite, and are not judged.
-        quantities: Arrays for "mean" (of classes, probabilities) and, where normal noise varies by member, "log_std".
+    `r_hat_median` and `r_hat_worst` are the median and the greatest R-hat over predictions. In chains of this length
+    one in twenty predictions of independent members would pass `r_hat_by_chance`. `share_above_1_05`, `share_above_1_1`
+    and `share_above_chance`, which is 1.1 or `r_hat_by_chance`, whichever is more, are shares of predictions.
+
+    `effective` and `effective_spread` are effective members for averages and for variances, medians over predictions;
+    nine tenths of the predictions have at least `effective_tenth` and `effective_spread_tenth`. `spread_within` and
+    `spread_between` are standard deviations of the predictive mean within chains and between the chains' averages (NaN
+    for one chain), averaged over predictions.
+
+    `loss_first` and `loss_later` are mean full-data losses after training of first and of later members, in nats per
+    row, NaN if not evaluated; `loss_noise` is the standard error of their difference were all trained equally well.
+    `gradient_first` and `gradient_later` are mean norms of the gradient then.
+
+    `diverged` members are left out, and `unused` good ones: those beyond the chains' common length, or in chains of
+    less than half the longest one's. `still` predictions do not vary over members or are not finite, and are not
+    judged. `quantities` has arrays for "mean" (of classes, probabilities) and, where normal noise varies by member,
+    "log_std".
     """
 
     chains: int

@@ -163,14 +163,21 @@ class Loop:
         if call.draws and self.draws[block.number] == 0:  # a chain without a good first draw is begun anew
             bad = status[:, 0] != Status.OK
         share = seconds / (len(block.lanes) * max(1, call.draws))
-        rounds = list(self._commit(block, states, draws, status, share, ~bad))
-        further = []
-        good = np.flatnonzero(~bad)
+        good, first = np.flatnonzero(~bad), int(self.draws[block.number])
+        rounds, further = list[Round](), list[Block]()
+        for run in sorted({block.lanes[lane][0] for lane in good}):  # each gets its part of the block
+            lanes = [lane for lane in good if block.lanes[lane][0] == run]
+            whole = len(lanes) == len(block.lanes)  # states can be large: no copy without need
+            own, found = (states, draws) if whole else tree.lane((states, draws), lanes)
+            chains = tuple(block.lanes[lane][1] for lane in lanes)
+            round_ = Round(chains, block.number, call.kind, block.attempt, first, found, status[lanes], share, own)
+            self.stores[run].commit(round_)
+            self.done |= {(run, chain): block.number + 1 for chain in chains}
+            rounds.append(round_)
         if good.size and block.number + 1 < len(self.calls):
-            lanes = tuple(block.lanes[lane] for lane in good)
-            whole = states if result.carry is None else result.carry
-            kept = tree.lane(states, good) if bad.any() else whole  # states can be large: no copy without need
-            further.append(Block(lanes, block.number + 1, block.attempt, kept))
+            carry = states if result.carry is None else result.carry
+            kept = tree.lane(states, good) if bad.any() else carry
+            further.append(Block(tuple(block.lanes[lane] for lane in good), block.number + 1, block.attempt, kept))
         again = tuple(block.lanes[lane] for lane in np.flatnonzero(bad))
         if again and block.attempt < ATTEMPTS:
             further.append(Block(again, 0, block.attempt + 1, None))
@@ -178,24 +185,6 @@ class Loop:
             for run, chain in again:
                 self.stores[run].fail(chain)
         return rounds, further
-
-    def _commit(
-        self, block: Block, states: Any, draws: Draws, status: HostArray, seconds: float, kept: HostArray
-    ) -> Iterator[Round]:
-        """Give each run its part of a block."""
-        number, kind, first = block.number, self.calls[block.number].kind, int(self.draws[block.number])
-        for run in sorted({run for run, _ in block.lanes}):
-            lanes = [lane for lane, (owner, _) in enumerate(block.lanes) if owner == run and kept[lane]]
-            if not lanes:
-                continue
-            whole = len(lanes) == len(block.lanes)
-            own_states, own_draws = (states, draws) if whole else tree.lane((states, draws), lanes)
-            chains = tuple(block.lanes[lane][1] for lane in lanes)
-            round_ = Round(chains, number, kind, block.attempt, first, own_draws, status[lanes], seconds, own_states)
-            self.stores[run].commit(round_)
-            for chain in chains:
-                self.done[run, chain] = number + 1
-            yield round_
 
     def _passes_done(self) -> float:
         return float(sum(self.passes[calls] for calls in self.done.values()))

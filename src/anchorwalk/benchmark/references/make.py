@@ -77,7 +77,7 @@ def examine(problem: Problem, vectors: HostArray, x: Any, starts: HostArray | No
 
 def _moments(problem: Problem, vectors: HostArray, x: Any) -> tuple[HostArray, HostArray]:
     """Mean and standard deviation of the target under each draw, shape (draws, rows, ...), of all chains in turn."""
-    inputs = jax.tree.map(np.asarray, x)
+    inputs = jax.tree.map(_single, x)
 
     def one(vector: Any) -> Any:
         outputs = problem.apply(tree.unravel(vector, problem.params_like), inputs)
@@ -131,7 +131,7 @@ def make(
         checks.reject("chains", plan.chains, "an even number", "Halves of the chains are compared.")
     runs = [run(s, problem, plan, folder.with_name(f"{folder.name}-seed{s}"), list(callbacks(s))) for s in seeds]
     pooled: Chains = jax.tree.map(lambda *parts: np.concatenate(parts), *runs)
-    evidence = examine(problem, pooled.vectors, jax.tree.map(_single, x_test), pooled.starts)
+    evidence = examine(problem, pooled.vectors, x_test, pooled.starts)
     tenths = np.array_split(pooled.values["log_density"], 10, axis=1)
     digits = {"acceptance": 3, "divergent": 4, "step_size": 5}
     about = {
