@@ -28,14 +28,10 @@ from anchorwalk.problem import Problem
 from anchorwalk.serial import Settings
 from anchorwalk.types import Array, Key
 
-START_RATE = 0.01
-"""Adam's rate in the descent to a chain's start."""
-FIRST_STEP = 0.01
-"""The step size that warm-up begins with."""
-INFORMED = 2
-"""Places in a block at which the information is taken."""
-DENSE = 2000
-"""Parameters up to which a mass matrix is dense; above, it is diagonal."""
+START_RATE = 0.01  # Adam's rate in the descent to a chain's start
+FIRST_STEP = 0.01  # the step size that warm-up begins with
+INFORMED = 2  # places in a block at which the information is taken
+DENSE = 2000  # parameters up to which a mass matrix is dense; above, it is diagonal
 
 
 class HMCState(NamedTuple):

@@ -16,8 +16,7 @@ from anchorwalk.serial import Settings
 from anchorwalk.types import Array, Key, Params
 from anchorwalk.walks import DEFAULT_WALK, Walk, WalkState, validate_walk
 
-TRAIN, FIRST, THEN = "train", "first", "then"
-"""Kinds of calls: any training; the first and the later ones, where they differ in more than numbers."""
+TRAIN, FIRST, THEN = "train", "first", "then"  # kinds of calls; the last two where more than numbers differ
 
 
 class SAEState(NamedTuple):

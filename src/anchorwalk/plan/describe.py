@@ -18,8 +18,7 @@ from anchorwalk.run.programs import wide_floats
 from anchorwalk.run.runners.layout import choose, cores, effort_of
 from anchorwalk.walks import diagnostics
 
-COPIES = 4
-"""Copies of parameters and optimiser state that a compiled training holds: start, carry, update, gradient or anchor."""
+COPIES = 4  # of parameters and optimiser state in a compiled training: start, carry, update, gradient or anchor
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,8 @@ from anchorwalk.optimizers import Training
 from anchorwalk.problem import Problem
 from anchorwalk.serial import to_json
 
-PAPER_CHAINS = {200: 1, 500: 2, 1000: 3, 10_000: 10}
-"""Chains of the paper's sequential ensembles, by budget in epochs (Tables 4 and 5)."""
-PAPER_FIRST_EPOCHS = 100
-"""Epochs of a training from scratch, in every plan of the paper."""
+PAPER_CHAINS = {200: 1, 500: 2, 1000: 3, 10_000: 10}  # of sequential ensembles, by budget in epochs (Tables 4, 5)
+PAPER_FIRST_EPOCHS = 100  # epochs of a training from scratch, in every plan of the paper
 
 
 @dataclass(frozen=True)

@@ -16,18 +16,12 @@ from anchorwalk.posterior.metrics import convergence
 from anchorwalk.posterior.passes import moments
 from anchorwalk.types import Array, HostArray
 
-LEAST = convergence.LEAST
-"""Members of a chain from which on R-hat and effective sizes are given."""
-ENOUGH = 20
-"""Effective members from which on none are asked for: a standard deviation of 20 is known to within a sixth."""
-DISAGREE = 1.1
-"""R-hat above which chains are said to disagree, unless so short chains pass it by chance."""
-TOLERATED = 0.1
-"""Share of predictions that may disagree: twice that of independent members at the limit by chance."""
-NEARLY_INDEPENDENT = 0.5
-"""Effective share of the members from which on a longer step cannot help much."""
-DIVERGED = 0.01
-"""Share of diverged members from which on a lower rate is advised."""
+LEAST = convergence.LEAST  # members of a chain from which on R-hat and effective sizes are given
+ENOUGH = 20  # effective members from which on none are asked for: 20 tell a standard deviation to a sixth
+DISAGREE = 1.1  # R-hat above which chains are said to disagree, unless so short chains pass it by chance
+TOLERATED = 0.1  # share of predictions that may disagree: twice that of independent members at the limit by chance
+NEARLY_INDEPENDENT = 0.5  # effective share of the members from which on a longer step cannot help much
+DIVERGED = 0.01  # share of diverged members from which on a lower rate is advised
 
 
 class Quantity(NamedTuple):

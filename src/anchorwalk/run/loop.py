@@ -24,10 +24,8 @@ from anchorwalk.run.store import Like, Round, Store
 from anchorwalk.run.store.base import status_of
 from anchorwalk.types import HostArray, Key
 
-ATTEMPTS = 3
-"""How often a chain whose first draw is bad is started anew."""
-LOOK = 0.2
-"""Seconds between two looks at whether Ctrl-C was pressed."""
+ATTEMPTS = 3  # how often a chain whose first draw is bad is started anew
+LOOK = 0.2  # seconds between two looks at whether Ctrl-C was pressed
 
 
 class Block(NamedTuple):

@@ -20,10 +20,8 @@ from anchorwalk.run.sample import sample
 from anchorwalk.run.store import DiskStore
 from anchorwalk.types import HostArray
 
-GOOD = 1.05
-"""R-hat below which a test row counts as converged."""
-ATOMS = 2**16
-"""Atoms that stand for a reference's predictive mixture."""
+GOOD = 1.05  # R-hat below which a test row counts as converged
+ATOMS = 2**16  # atoms that stand for a reference's predictive mixture
 
 
 class Evidence(NamedTuple):

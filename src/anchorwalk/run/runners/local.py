@@ -21,10 +21,8 @@ from anchorwalk.run.runners.base import Job, Layout, Result
 from anchorwalk.run.runners.layout import choose, cores
 from anchorwalk.types import HostArray, Key
 
-STARTING = Options(several_cores=False, level=ONCE)
-"""How the programs are compiled that make keys and start chains."""
-MOST_THREADS = 8
-"""Blocks of a large network at a time, unless it is said otherwise: each needs memory for its own activations."""
+STARTING = Options(several_cores=False, level=ONCE)  # for programs that make keys and start chains
+MOST_THREADS = 8  # blocks of a large network at a time by default: each needs memory for its activations
 
 
 @dataclass(frozen=True)

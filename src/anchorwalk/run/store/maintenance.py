@@ -19,8 +19,7 @@ from anchorwalk.run.store.reader import Reader
 from anchorwalk.run.store.tensors import Damaged
 from anchorwalk.run.store.writer import LARGE, MERGED, alike, joined, put_members, sweep
 
-DAMAGED = ".damaged"
-"""Behind the name of a file that `prune` took out of its run."""
+DAMAGED = ".damaged"  # behind the name of a file that `prune` took out of its run
 
 
 class Summary(NamedTuple):

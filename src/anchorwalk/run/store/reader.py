@@ -18,10 +18,8 @@ from anchorwalk.run.store.base import Progress
 from anchorwalk.run.store.manifest import File, Manifest, Part, StatePart, calls_for, check_counts, read
 from anchorwalk.run.store.tensors import MISSING, Damaged, Missing, TensorFile, names
 
-LOOKS = 5
-"""How often a reader starts over where a writer changes the run under its eyes."""
-OWN = ("chain", "index", "status", "seconds")
-"""Tensors of a file of members that are the run's own; `info/...` are the method's."""
+LOOKS = 5  # how often a reader starts over where a writer changes the run under its eyes
+OWN = ("chain", "index", "status", "seconds")  # tensors of members that are the run's own; `info/...` are the method's
 INFO = "info/"
 
 

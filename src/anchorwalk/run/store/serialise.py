@@ -15,8 +15,7 @@ from anchorwalk.run.store.tensors import names
 LIKELIHOODS: dict[str, Any] = {
     cls.__name__: cls for cls in (Bernoulli, Categorical, HeteroscedasticNormal, Normal, Poisson)
 }
-DEEPEST = 100
-"""Levels of a tree that are read."""
+DEEPEST = 100  # levels of a tree that are read
 
 
 def leaves_to_json(like: Any) -> list[dict[str, Any]]:
