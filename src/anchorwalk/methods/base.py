@@ -133,12 +133,9 @@ class MemberInfo(NamedTuple):
 
 
 class Member(NamedTuple):
-    """One draw: a network of the ensemble.
+    """One draw: the parameters of a network of the ensemble, and what is known of it.
 
-    Attributes:
-        params: Its parameters.
-        trace: Numbers along the way; for a trained member the mean loss of each epoch, in nats per row.
-        info: Everything else that is known of it.
+    `trace` has numbers along the way; for a trained member the mean loss of each epoch, in nats per row.
     """
 
     params: Params

@@ -152,7 +152,6 @@ class HMC(Settings):
         return state._replace(position=position, start=position, mass=mass), none
 
     def _descend(self, key: Key, problem: Problem, position: Array) -> Array:
-        """From the draw of the prior to a chain's start."""
         if self.training is not None:
             init_key, order_key = jax.random.split(key)
             anchor = params_of(problem, position)

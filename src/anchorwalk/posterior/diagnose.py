@@ -57,9 +57,8 @@ class Diagnosis:
     `gradient_first` and `gradient_later` are mean norms of the gradient then.
 
     `diverged` members are left out, and `unused` good ones: those beyond the chains' common length, or in chains of
-    less than half the longest one's. `still` predictions do not vary over members or are not finite, and are not
-    judged. `quantities` has arrays for "mean" (of classes, probabilities) and, where normal noise varies by member,
-    "log_std".
+    less than half the longest one's. `still` predictions do not vary or are not finite, and are not judged.
+    `quantities` has arrays for "mean" (of classes, probabilities) and, where normal noise varies by member, "log_std".
     """
 
     chains: int

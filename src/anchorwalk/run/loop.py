@@ -148,8 +148,7 @@ class Loop:
         runs, chains = zip(*block.lanes, strict=True)
         roots = self.roots[runs[0]] if self.apart else jnp.stack([self.roots[run] for run in runs])
         attempts = np.full(len(chains), block.attempt, np.uint32)
-        call = self.calls[block.number]
-        return Job(call, block.number, roots, np.asarray(chains, np.uint32), attempts, block.states)
+        return Job(self.calls[block.number], block.number, roots, np.asarray(chains, np.uint32), attempts, block.states)
 
     def _take(self, block: Block, result: Result, seconds: float) -> tuple[list[Round], list[Block]]:
         """Commit what a call left; and the blocks that go on from there."""
@@ -222,9 +221,7 @@ def _check_result(states: Any, draws: Any, call: Call, like: Like) -> None:
         given = f"{draws.good.dtype}{draws.good.shape[1:]} as Draws.good of a call of {call.draws} draws"
         checks.reject("method.step", given, f"bool({call.draws},)", "Draws have a leading axis of draws.")
     if call.draws and _shapes(draws.params, 2) != _shapes(like.params, 0):
-        remedy = (
-            "Return parameters in the tree, shapes and dtypes of problem.params_like, with a leading axis of draws."
-        )
+        remedy = "Return them in the tree, shapes and dtypes of problem.params_like, with a leading axis of draws."
         checks.reject("method.step", "draws of other arrays than the parameters", "the parameters' own", remedy)
 
 

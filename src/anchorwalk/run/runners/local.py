@@ -5,6 +5,7 @@ XLA's CPU programs run most of a loop's operations on one core. Several programs
 
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,7 +64,7 @@ class Local:
         return LocalSession(method, problem, layout, min(threads, blocks))
 
 
-class LocalSession:
+class LocalSession(AbstractContextManager["LocalSession"]):
     """Threads that carry out the jobs of one run."""
 
     def __init__(self, method: Method, problem: Problem, layout: Layout, threads: int) -> None:
@@ -105,9 +106,6 @@ class LocalSession:
             return Result(states, draws, time.perf_counter() - began, carry)  # it stays where it is, for the next job
 
         return self._pool.submit(work)
-
-    def __enter__(self) -> "LocalSession":
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._pool.shutdown(wait=kind is None, cancel_futures=True)  # after an error nobody wants what is under way

@@ -187,11 +187,7 @@ class DiskStore:
         self._writer = Writer(reader, manifest)
 
     def commit(self, round_: Round) -> None:
-        """Take a finished call; when this returns, it is on disk.
-
-        Raises:
-            StoreFailed: Where it cannot be written; what was there before stays.
-        """
+        """Take a finished call; when this returns, it is on disk. StoreFailed where that cannot be; the rest stays."""
         self._writing().commit(round_)
 
     def fail(self, chain: int) -> None:
@@ -217,11 +213,7 @@ class DiskStore:
         return list(self.manifest.failed)
 
     def member(self, chain: int, index: int) -> Member:
-        """One member, read from its file.
-
-        Raises:
-            StoreDamaged: Where its file is not whole.
-        """
+        """One member, read from its file; StoreDamaged where that is not whole."""
         return self._reading().member(chain, index)
 
     def state(self, chain: int) -> State:

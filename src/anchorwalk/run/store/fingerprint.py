@@ -18,8 +18,6 @@ from anchorwalk.optimizers import RECIPES, Training
 from anchorwalk.problem import Problem
 from anchorwalk.run.programs import matmul_precision
 
-CPU_INFO = Path("/proc/cpuinfo")
-
 
 def of_tree(value: Any) -> str:
     """A fingerprint of structure, shapes, dtypes and values."""
@@ -94,7 +92,8 @@ def of_machine(threads: int) -> dict[str, Any]:
 
 
 def _processor() -> str:
-    lines = CPU_INFO.read_text(errors="replace").splitlines() if CPU_INFO.exists() else []
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text(errors="replace").splitlines() if path.exists() else []
     model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
     return f"{platform.machine()} {model}".strip()
 
