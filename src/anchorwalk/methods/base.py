@@ -20,9 +20,8 @@ State = Any
 class Keys(NamedTuple):
     """The randomness of one call.
 
-    Attributes:
-        own: The chain's own key. It is used once: split it for several uses.
-        shared: The same for all chains of a run, for what they have in common, such as an order of rows.
+    `own` is the chain's own key. It is used once: split it for several uses. `shared` is the same for all chains of a
+    run, for what they have in common, such as an order of rows.
     """
 
     own: Key

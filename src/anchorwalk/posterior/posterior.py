@@ -30,7 +30,6 @@ class Posterior:
     them. Leaving them out is a selection: an anchor whose training diverges is not represented.
 
     Attributes:
-        likelihood: Of the run: from outputs to predictions.
         infos: What is known of every member, diverged ones included.
         settings: What the run was made with, as text: what must be equal for it to resume.
         complete: Whether the plan was done, or the run was ended before.
@@ -39,7 +38,7 @@ class Posterior:
 
     _store: Store
     _apply: Apply
-    likelihood: Likelihood
+    _likelihood: Likelihood
     infos: tuple[MemberInfo, ...]
     settings: Mapping[str, str]
     complete: bool
@@ -76,6 +75,11 @@ class Posterior:
         for chain, draws in enumerate(_chains(members)):
             store.commit(_round(chain, draws))
         return cls(store, apply, likelihood, tuple(store.infos()), {}, True)
+
+    @property
+    def likelihood(self) -> Likelihood:
+        """The likelihood of the run: from outputs to predictions."""
+        return self._likelihood
 
     @cached_property
     def _good(self) -> list[MemberInfo]:
@@ -150,7 +154,7 @@ class Posterior:
         Raises:
             InvalidInput: Inputs that do not fit the network, or a posterior without members.
         """
-        return Prediction(self.passes("predict", self._good, x, batch_size), self.likelihood)
+        return Prediction(self.passes("predict", self._good, x, batch_size), self._likelihood)
 
     def diagnose(self, x: Inputs, batch_size: int | None = None) -> Diagnosis:
         """How far chains agree on predictions, and how many independent members they are worth.
@@ -180,7 +184,7 @@ class Posterior:
         """
         used = rectangle(self.infos)
         passes = self.passes("diagnose", [info for chain in used.chains for info in chain], x, batch_size)
-        return examine(self.infos, used, self.likelihood, (outputs for _, outputs in passes.outputs()))
+        return examine(self.infos, used, self._likelihood, (outputs for _, outputs in passes.outputs()))
 
     def passes(self, argument: str, infos: Sequence[MemberInfo], x: Inputs, batch_size: int | None) -> Passes:
         """The outputs of some members on rows, for what looks at members one by one; `argument` is named in errors."""

@@ -101,8 +101,7 @@ class Loop:
     def _until_interrupted(self) -> Iterator[None]:
         """Remember the first Ctrl-C; a second one interrupts at once.
 
-        Signals reach the main thread alone. Where the process ignores Ctrl-C, or another program than Python handles
-        it, that stays so.
+        Signals reach the main thread alone. Where Ctrl-C is ignored, or not handled by Python, that stays so.
         """
 
         def handle(number: int, frame: Any) -> None:

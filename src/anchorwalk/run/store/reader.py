@@ -1,7 +1,4 @@
-"""The reading side of a stored run: which members are whole, and what they are.
-
-Nothing in a folder is trusted: sizes, headers and checksums are compared before numbers are used.
-"""
+"""The reading side of a stored run. Nothing is trusted: sizes, headers and checksums are compared before use."""
 
 from collections import Counter
 from collections.abc import Mapping
