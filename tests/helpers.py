@@ -12,7 +12,7 @@ from anchorwalk import tree
 from anchorwalk.methods.base import Draws
 from anchorwalk.methods.sae import SAEState
 from anchorwalk.run.store import DiskStore, Like, Round
-from anchorwalk.run.store.environment import current
+from anchorwalk.run.store.fingerprint import of_machine
 from anchorwalk.walks.base import WalkState
 
 # Module-level functions, so that problems made from them share their compiled programs.
@@ -165,7 +165,7 @@ def made_up_state(params):
 def begin(store, like, about=None, header=None):
     """Begin a run that nobody trained."""
     shapes = Like(like, made_up_state(like))
-    store.begin({"network": "made up"} | (header or {}), shapes, ABOUT if about is None else about, current(1))
+    store.begin({"network": "made up"} | (header or {}), shapes, ABOUT if about is None else about, of_machine(1))
 
 
 def about_of(chains, members):

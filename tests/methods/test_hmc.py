@@ -223,8 +223,7 @@ def test_settings_that_cannot_be(settings, words):
 def test_a_run_agrees_with_the_packaged_reference():
     """Another key and other draws: their distance is at most what the halves of both differ by, added up."""
     from anchorwalk.benchmark import Variant, open_case
-    from anchorwalk.benchmark.references.evidence import examine
-    from anchorwalk.benchmark.references.make import vectors_of
+    from anchorwalk.benchmark.references.make import examine, vectors_of
 
     case, plan = open_case("uci_gap", Variant(split=5)), aw.Plan(aw.HMC(), chains=8, members=200)
     posterior = aw.sample(jax.random.key(100), case.problem, plan, callbacks=[])

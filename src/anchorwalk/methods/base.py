@@ -20,9 +20,8 @@ State = Any
 class Keys(NamedTuple):
     """The randomness of one call.
 
-    Attributes:
-        own: The chain's own key. It is used once: split it for several uses.
-        shared: The same for all chains of a run, for what they have in common, such as an order of rows.
+    `own` is the chain's own key. It is used once: split it for several uses. `shared` is the same for all chains of a
+    run, for what they have in common, such as an order of rows.
     """
 
     own: Key
@@ -111,14 +110,9 @@ class Method(Protocol):
 
 
 class MemberInfo(NamedTuple):
-    """What is known of one member.
+    """What is known of one member: its chain and its place there, both from 0, and its `Status`.
 
-    Attributes:
-        chain: Its chain, from 0.
-        index: Its place in the chain, from 0.
-        status: See `Status`.
-        seconds: Wall time, its equal share of its block's.
-        values: What the method says of it; see `Draws.info`.
+    `seconds` are wall time, its equal share of its block's; `values` what the method says of it, see `Draws.info`.
     """
 
     chain: int
@@ -138,12 +132,9 @@ class MemberInfo(NamedTuple):
 
 
 class Member(NamedTuple):
-    """One draw: a network of the ensemble.
+    """One draw: the parameters of a network of the ensemble, and what is known of it.
 
-    Attributes:
-        params: Its parameters.
-        trace: Numbers along the way; for a trained member the mean loss of each epoch, in nats per row.
-        info: Everything else that is known of it.
+    `trace` has numbers along the way; for a trained member the mean loss of each epoch, in nats per row.
     """
 
     params: Params

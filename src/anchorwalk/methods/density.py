@@ -30,8 +30,7 @@ def params_dtype(problem: Problem) -> Any:
 
 def params_of(problem: Problem, vector: Array) -> Params:
     """The parameters in a vector, in the vector's dtype."""
-    like = jax.tree.map(lambda leaf: np.broadcast_to(np.zeros((), vector.dtype), leaf.shape), problem.params_like)
-    return tree.unravel(vector, like)
+    return tree.unravel(vector, problem.params_like, lambda _: vector.dtype)
 
 
 def prior_vectors(problem: Problem, dtype: Any) -> tuple[Array, Array]:
@@ -46,8 +45,7 @@ def prior_vectors(problem: Problem, dtype: Any) -> tuple[Array, Array]:
 
 def log_density(problem: Problem, vector: Array) -> Array:
     """Log p(D | θ) + log p(θ) on all the data."""
-    params = params_of(problem, vector)
-    data = problem.data
+    params, data = params_of(problem, vector), problem.data
     log_likelihood = problem.likelihood.log_prob(problem.apply(params, data.x), data.y)
     prior = jax.tree.map(lambda leaf: jnp.asarray(leaf, vector.dtype), problem.prior)
     density: Array = jnp.sum(data.weights * log_likelihood) + prior.log_prob(params)

@@ -28,14 +28,10 @@ from anchorwalk.problem import Problem
 from anchorwalk.serial import Settings
 from anchorwalk.types import Array, Key
 
-START_RATE = 0.01
-"""Adam's rate in the descent to a chain's start."""
-FIRST_STEP = 0.01
-"""The step size that warm-up begins with."""
-INFORMED = 2
-"""Places in a block at which the information is taken."""
-DENSE = 2000
-"""Parameters up to which a mass matrix is dense; above, it is diagonal."""
+START_RATE = 0.01  # Adam's rate in the descent to a chain's start
+FIRST_STEP = 0.01  # the step size that warm-up begins with
+INFORMED = 2  # places in a block at which the information is taken
+DENSE = 2000  # parameters up to which a mass matrix is dense; above, it is diagonal
 
 
 class HMCState(NamedTuple):
@@ -144,18 +140,16 @@ class HMC(Settings):
 
     def step(self, keys: Keys, problem: Problem, state: HMCState, call: Call, number: Array) -> tuple[HMCState, Draws]:
         """A start, a window, or draws."""
-        if call.kind == "start":
-            return self._begin(keys.own, problem, state), _no_draws(problem)
+        if call.draws:
+            return self._draw(keys.own, problem, state, number)
+        info = dict.fromkeys(("log_density", "acceptance", "divergent", "step_size"), jnp.zeros(0))
+        none = _draws(problem, jnp.zeros((0, problem.size)), info)
         if call.kind == "warm-up":
-            return self._warm_up(keys.own, problem, state, number), _no_draws(problem)
-        return self._draw(keys.own, problem, state, number)
-
-    def _begin(self, key: Key, problem: Problem, state: HMCState) -> HMCState:
-        """Descend from the draw of the prior, and look at the information there."""
-        descent_key, mass_key = jax.random.split(key)
+            return self._warm_up(keys.own, problem, state, number), none
+        descent_key, mass_key = jax.random.split(keys.own)
         position = self._descend(descent_key, problem, state.position)
         mass = mean_information(mass_key, problem, position[None], dense=state.mass.ndim == 2)
-        return state._replace(position=position, start=position, mass=mass)
+        return state._replace(position=position, start=position, mass=mass), none
 
     def _descend(self, key: Key, problem: Problem, position: Array) -> Array:
         if self.training is not None:
@@ -212,24 +206,21 @@ class HMC(Settings):
         def kept(values: Array) -> Array:
             return values.reshape(self.draws, self.thin, *values.shape[2:])
 
-        vectors = kept(found.positions)[:, -1].astype(params_dtype(problem))
         info = {
             "log_density": kept(found.log_density)[:, -1],
             "acceptance": kept(found.acceptance).mean(axis=1),
             "divergent": kept(found.divergent).mean(axis=1),
             "step_size": kept(found.tuning)[:, -1],
         }
-        params = jax.vmap(lambda vector: params_of(problem, vector))(vectors)
-        return state, Draws(params, jnp.zeros((self.draws, 0)), jnp.ones(self.draws, bool), info)
+        return state, _draws(problem, kept(found.positions)[:, -1], info)
 
     def _information(self, key: Key, problem: Problem, found: Block, state: HMCState) -> Array:
         every = max(1, self.block // INFORMED)
         return mean_information(key, problem, found.positions[every - 1 :: every], dense=state.mass.ndim == 2)
 
 
-def _no_draws(problem: Problem) -> Draws:
-    """What a call without draws returns."""
-    params = params_of(problem, jnp.zeros(problem.size, params_dtype(problem)))
-    info = {name: jnp.zeros(0) for name in ("log_density", "acceptance", "divergent", "step_size")}
-    empty = jax.tree.map(lambda leaf: jnp.zeros((0, *leaf.shape), leaf.dtype), params)
-    return Draws(empty, jnp.zeros((0, 0)), jnp.zeros(0, bool), info)
+def _draws(problem: Problem, vectors: Array, info: dict[str, Array]) -> Draws:
+    """Vectors of parameters as draws; there may be none."""
+    count, dtype = len(vectors), params_dtype(problem)
+    params = jax.vmap(lambda vector: params_of(problem, vector))(vectors.astype(dtype))
+    return Draws(params, jnp.zeros((count, 0)), jnp.ones(count, bool), info)

@@ -10,8 +10,7 @@ from anchorwalk.methods.density import log_density
 from anchorwalk.problem import Problem
 from anchorwalk.types import Array, Key
 
-TARGET = 0.85
-"""Acceptance that the step size is tuned for."""
+TARGET = 0.85  # acceptance that the step size is tuned for
 GAIN, GAIN_DELAY = 2.0, 100.0
 """After warm-up the logarithm of the step size moves by GAIN / (GAIN_DELAY + t) times the error of its acceptance."""
 SHORTEST, LONGEST = 0.4, 1.2

@@ -16,8 +16,7 @@ from anchorwalk.serial import Settings
 from anchorwalk.types import Array, Key, Params
 from anchorwalk.walks import DEFAULT_WALK, Walk, WalkState, validate_walk
 
-TRAIN, FIRST, THEN = "train", "first", "then"
-"""Kinds of calls: any training; the first and the later ones, where they differ in more than numbers."""
+TRAIN, FIRST, THEN = "train", "first", "then"  # kinds of calls; the last two where more than numbers differ
 
 
 class SAEState(NamedTuple):
@@ -135,14 +134,8 @@ class SAE(Settings):
                 shift = [member.anchor_at(problem, one.position)[0] for one in (walk, state.walk)]
                 start = jax.tree.map(lambda p, new, old: (p + (new - old)).astype(p.dtype), start, *shift)
         anchor, noise = member.anchor_at(problem, walk.position)
+        order_key, training = keys.shared if self.shared_order else order_key, self._training(call, number)
         params, optimizer, draws = member.train_member(  # Alg. 2, lines 4 and 8
-            keys.shared if self.shared_order else order_key,
-            problem,
-            self._training(call, number),
-            anchor,
-            start,
-            noise,
-            state.optimizer,
-            acceptance=acceptance,
+            order_key, problem, training, anchor, start, noise, state.optimizer, acceptance=acceptance
         )
         return SAEState(walk, params, optimizer), draws

@@ -8,38 +8,30 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from anchorwalk import checks, tree
+from anchorwalk import tree
 from anchorwalk.methods.base import Method
 from anchorwalk.optimizers import Training
-from anchorwalk.plan.plan import Plan
+from anchorwalk.plan.plan import Plan, check_run
 from anchorwalk.problem import Problem
 from anchorwalk.run.keys import keys_of
 from anchorwalk.run.programs import wide_floats
 from anchorwalk.run.runners.layout import choose, cores, effort_of
 from anchorwalk.walks import diagnostics
 
-COPIES = 4
-"""Copies of parameters and optimiser state that a compiled training holds: start, carry, update, gradient or anchor."""
+COPIES = 4  # of parameters and optimiser state in a compiled training: start, carry, update, gradient or anchor
 
 
 @dataclass(frozen=True)
 class Description:
     """What `describe` tells; printed, it is a short table.
 
-    Attributes:
-        parameters: Parameters of one network.
-        rows: Training rows.
-        chains: Chains of the plan.
-        members: Members over all chains.
-        epochs: Passes over the training rows, over all chains.
-        effective_anchors: Effective number of independent anchors; see `walks.diagnostics.summarize`. NaN for a method
-            whose anchors do not walk.
-        acceptance: Mean share of the walk's proposals that are accepted; NaN likewise.
-        span: Mean share of the prior's mass that one chain's anchors reach over; NaN likewise.
-        bytes: Size of all members and of the chains' last states, on disk or in memory.
-        memory: Bytes that the run holds at a time, an estimate: the data, and for each chain at work its state,
-            copies of its parameters and of what its optimiser remembers, and the activations of a minibatch. What JAX
-            needs for itself comes on top.
+    A network has `parameters`, the data training `rows`. `members` and `epochs`, passes over these rows, are over all
+    `chains`. `effective_anchors` is the effective number of independent anchors (`walks.diagnostics.summarize`),
+    `acceptance` the mean share of the walk's proposals that are accepted, `span` the mean share of the prior's mass
+    that one chain's anchors reach over; all three are NaN for a method whose anchors do not walk. `bytes` is the size
+    of all members and of the chains' last states, on disk or in memory. `memory` estimates the bytes that the run holds
+    at a time, beside what JAX needs for itself: the data, and for each chain at work its state, copies of its
+    parameters and of what its optimiser remembers, and the activations of a minibatch.
     """
 
     parameters: int
@@ -63,10 +55,9 @@ class Description:
             "size": f"{_readable(self.bytes)} of members and states",
             "memory": f"about {_readable(self.memory)} while it runs, beside JAX itself",
         }
-        walks = self.effective_anchors == self.effective_anchors
-        return "\n".join(
-            f"{name:<8} {text}" for name, text in lines.items() if walks or name not in ("anchors", "walk")
-        )
+        if self.effective_anchors != self.effective_anchors:
+            del lines["anchors"], lines["walk"]
+        return "\n".join(f"{name:<8} {text}" for name, text in lines.items())
 
 
 def describe(problem: Problem, plan: Plan) -> Description:
@@ -89,16 +80,12 @@ def describe(problem: Problem, plan: Plan) -> Description:
         >>> print(aw.describe(problem, plan).members)
         402
     """
-    if not isinstance(problem, Problem):
-        checks.reject("problem", type(problem).__name__, "a Problem", "Pass Problem(init=, apply=, ...).")
-    if not isinstance(plan, Plan):
-        checks.reject("plan", type(plan).__name__, "a Plan", "Pass Plan(method, ...) or Plan.from_budget(...).")
+    check_run(problem, plan)
     method = plan.method
     problem = method.prepare(jax.random.key(0), problem)
-    anchors = acceptance = span = float("nan")
+    summary = diagnostics.WalkSummary(*[float("nan")] * 5)
     if (walk := getattr(method, "walk", None)) is not None:
         summary = diagnostics.summarize(walk, plan.members, plan.chains)
-        anchors, acceptance, span = summary.effective_anchors, summary.acceptance, summary.span
     like = problem.params_like
     keys = keys_of(jax.random.key(0), 0, 0)
     with jax.enable_x64(wide_floats(problem)):
@@ -112,9 +99,9 @@ def describe(problem: Problem, plan: Plan) -> Description:
         chains=plan.chains,
         members=plan.total,
         epochs=plan.epochs,
-        effective_anchors=anchors,
-        acceptance=acceptance,
-        span=span,
+        effective_anchors=summary.effective_anchors,
+        acceptance=summary.acceptance,
+        span=summary.span,
         bytes=plan.total * tree.nbytes(like) + plan.chains * tree.nbytes(state),
         memory=memory,
     )

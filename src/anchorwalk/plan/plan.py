@@ -12,10 +12,8 @@ from anchorwalk.optimizers import Training
 from anchorwalk.problem import Problem
 from anchorwalk.serial import to_json
 
-PAPER_CHAINS = {200: 1, 500: 2, 1000: 3, 10_000: 10}
-"""Chains of the paper's sequential ensembles, by budget in epochs (Tables 4 and 5)."""
-PAPER_FIRST_EPOCHS = 100
-"""Epochs of a training from scratch, in every plan of the paper."""
+PAPER_CHAINS = {200: 1, 500: 2, 1000: 3, 10_000: 10}  # of sequential ensembles, by budget in epochs (Tables 4, 5)
+PAPER_FIRST_EPOCHS = 100  # epochs of a training from scratch, in every plan of the paper
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ class Plan:
     @property
     def epochs(self) -> float:
         """Passes over the training rows, over all chains; a whole number where each call's is."""
-        return _whole(self.chains * sum(call.passes for call in self.method.calls(None, self.members)))
+        return _whole(self.chains * _cost(self.method, None, self.members))
 
     def to_json(self) -> dict[str, Any]:
         """The plan as JSON, to be read by people and other programs."""
@@ -149,16 +147,20 @@ class Plan:
         return cls.from_budget(budget, SAE(first, then, **options), chains=PAPER_CHAINS[budget])
 
 
+def check_run(problem: object, plan: object) -> None:
+    """Refuse what is no problem and what is no plan."""
+    if not isinstance(problem, Problem):
+        checks.reject("problem", type(problem).__name__, "a Problem", "Pass Problem(init=, apply=, ...).")
+    if not isinstance(plan, Plan):
+        checks.reject("plan", type(plan).__name__, "a Plan", "Pass Plan(method, ...) or Plan.from_budget(...).")
+
+
 def _cost(method: Method, problem: Problem | None, members: int) -> float:
     return sum(call.passes for call in method.calls(problem, members))
 
 
 def _most_members(method: Method, problem: Problem | None, budget: float) -> int:
-    """Members of a chain that a budget holds.
-
-    Raises:
-        InvalidInput: Members that cost nothing, of which any number fits.
-    """
+    """Members of a chain that a budget holds; InvalidInput where they cost nothing, and any number fits."""
     if _cost(method, problem, 3) <= _cost(method, problem, 1):
         remedy = "Pass members=, how many you want."
         checks.reject("members", "None for a method whose later members cost nothing", "a number", remedy)

@@ -16,27 +16,19 @@ from anchorwalk.posterior.metrics import convergence
 from anchorwalk.posterior.passes import moments
 from anchorwalk.types import Array, HostArray
 
-LEAST = convergence.LEAST
-"""Members of a chain from which on R-hat and effective sizes are given."""
-ENOUGH = 20
-"""Effective members from which on none are asked for: a standard deviation of 20 is known to within a sixth."""
-DISAGREE = 1.1
-"""R-hat above which chains are said to disagree, unless so short chains pass it by chance."""
-TOLERATED = 0.1
-"""Share of predictions that may disagree: twice that of independent members at the limit by chance."""
-NEARLY_INDEPENDENT = 0.5
-"""Effective share of the members from which on a longer step cannot help much."""
-DIVERGED = 0.01
-"""Share of diverged members from which on a lower rate is advised."""
+LEAST = convergence.LEAST  # members of a chain from which on R-hat and effective sizes are given
+ENOUGH = 20  # effective members from which on none are asked for: 20 tell a standard deviation to a sixth
+DISAGREE = 1.1  # R-hat above which chains are said to disagree, unless so short chains pass it by chance
+TOLERATED = 0.1  # share of predictions that may disagree: twice that of independent members at the limit by chance
+NEARLY_INDEPENDENT = 0.5  # effective share of the members from which on a longer step cannot help much
+DIVERGED = 0.01  # share of diverged members from which on a lower rate is advised
 
 
 class Quantity(NamedTuple):
     """What was found for one kind of prediction, each array in its shape: (rows, ...).
 
-    Attributes:
-        r_hat: Rank-normalised split R-hat; NaN where predictions do not vary or are not finite.
-        effective: Effective number of independent members, for averages.
-        effective_spread: The same for squared deviations from the average.
+    Rank-normalised split R-hat, NaN where predictions do not vary or are not finite; effective number of independent
+    members for averages; the same for squared deviations from the average.
     """
 
     r_hat: HostArray
@@ -48,34 +40,25 @@ class Quantity(NamedTuple):
 class Diagnosis:
     """What `posterior.diagnose` tells; printed, it is in words, with advice where the numbers call for it.
 
-    R-hat and effective members are NaN for chains of fewer than ten members. Members that are one a chain are
-    independent by construction, so all of them are effective.
+    It is on `members` of so many `chains`, and on `rows` of inputs. R-hat and effective members are NaN for chains of
+    fewer than ten members. Members that are one a chain are independent by construction, so all of them are effective.
 
-    Attributes:
-        chains: Chains that were looked at.
-        members: Members that were looked at, over all chains.
-        rows: Rows of inputs.
-        r_hat_median: Median R-hat over predictions.
-        r_hat_worst: The greatest.
-        r_hat_by_chance: What one in twenty predictions of independent members would pass, in chains of this length.
-        share_above_1_05: Share of predictions whose R-hat is above 1.05.
-        share_above_1_1: The same above 1.1.
-        share_above_chance: The same above 1.1 and `r_hat_by_chance`, whichever is more.
-        effective: Effective members for averages, the median over predictions.
-        effective_tenth: What nine tenths of the predictions have at least.
-        effective_spread: Effective members for variances, the median over predictions.
-        effective_spread_tenth: What nine tenths of the predictions have at least.
-        spread_within: Standard deviation of the predictive mean within chains, averaged over predictions.
-        spread_between: Standard deviation between the chains' averages, likewise; NaN for one chain.
-        loss_first: Mean full-data loss after training of the first members, in nats per row; NaN if not evaluated.
-        loss_later: The same of later members.
-        loss_noise: Standard error of their difference were all trained equally well.
-        gradient_first: Mean norm of the gradient after training of the first members.
-        gradient_later: The same of later members.
-        diverged: Members that diverged and are left out.
-        unused: Good members beyond the chains' common length, or in chains of less than half the longest one's.
-        still: Predictions that do not vary over members or are not finite, and are not judged.
-        quantities: Arrays for "mean" (of classes, probabilities) and, where normal noise varies by member, "log_std".
+    `r_hat_median` and `r_hat_worst` are the median and the greatest R-hat over predictions. In chains of this length
+    one in twenty predictions of independent members would pass `r_hat_by_chance`. `share_above_1_05`, `share_above_1_1`
+    and `share_above_chance`, which is 1.1 or `r_hat_by_chance`, whichever is more, are shares of predictions.
+
+    `effective` and `effective_spread` are effective members for averages and for variances, medians over predictions;
+    nine tenths of the predictions have at least `effective_tenth` and `effective_spread_tenth`. `spread_within` and
+    `spread_between` are standard deviations of the predictive mean within chains and between the chains' averages (NaN
+    for one chain), averaged over predictions.
+
+    `loss_first` and `loss_later` are mean full-data losses after training of first and of later members, in nats per
+    row, NaN if not evaluated; `loss_noise` is the standard error of their difference were all trained equally well.
+    `gradient_first` and `gradient_later` are mean norms of the gradient then.
+
+    `diverged` members are left out, and `unused` good ones: those beyond the chains' common length, or in chains of
+    less than half the longest one's. `still` predictions do not vary or are not finite, and are not judged.
+    `quantities` has arrays for "mean" (of classes, probabilities) and, where normal noise varies by member, "log_std".
     """
 
     chains: int
@@ -156,7 +139,9 @@ def examine(
     """The diagnosis of all members, given the outputs of the used ones, one after the other."""
     chains, members = len(used.chains), len(used.chains[0])
     predictions = _predictions(likelihood, outputs, (chains, members))
-    quantities = {name: _quantity(values) for name, values in predictions.items() if members >= LEAST}
+    measures = (convergence.r_hat, convergence.effective_size, convergence.effective_size_of_spread)
+    judged = predictions if members >= LEAST else {}
+    quantities = {name: Quantity(*(measure(values) for measure in measures)) for name, values in judged.items()}
     everything = [np.concatenate([np.empty(0), *(found[i].ravel() for found in quantities.values())]) for i in range(3)]
     r_hat, effective, spread = (found[~np.isnan(found)] for found in everything)
     alone = float(chains) if members == 1 else math.nan
@@ -207,11 +192,6 @@ def _predictions(likelihood: Likelihood, outputs: Iterable[Array], shape: tuple[
     if normal and any((scale != scales[0]).any() for scale in scales):
         found["log_std"] = np.stack(scales)
     return {name: values.reshape(*shape, *values.shape[1:]) for name, values in found.items()}
-
-
-def _quantity(values: HostArray) -> Quantity:
-    sizes = convergence.effective_size(values), convergence.effective_size_of_spread(values)
-    return Quantity(convergence.r_hat(values), *sizes)
 
 
 def _quantile(values: HostArray, level: float, otherwise: float = math.nan) -> float:

@@ -1,5 +1,1 @@
-"""From a plan to stored members: `sample`, its runners and callbacks, compiled programs, keys, and the store.
-
-Import from the modules: `run.sample`, `run.callbacks`, `run.runners`, `run.store`. `keys` and `store` are imported
-by rooms below `sample`, so this file imports nothing.
-"""
+"""From a plan to stored members. Rooms below `sample` use some of the modules, so this file imports nothing."""

@@ -10,20 +10,13 @@ from anchorwalk.plan.plan import Plan
 
 
 class RoundInfo(NamedTuple):
-    """One finished call of a block of chains.
+    """One finished call of a block of chains, and how far the run is.
 
-    Attributes:
-        plan: The run's plan, with only the chains that this run has.
-        call: Which call; see `Call`.
-        number: Of the call in its chains.
-        chains: The chains that it was for, without those that are begun anew.
-        members: The new members, chain by chain; their arrays cannot be changed.
-        members_done: Members of the run so far.
-        passes_done: Passes over the data so far.
-        seconds: Wall time of this call of `sample` so far.
-        last: Whether this was the last call of the plan, or the last one after Ctrl-C.
-        failed: Chains that have failed so far: they had no good first draw in any attempt.
-        compiling: How much of `seconds` went into compiling programs.
+    `plan` is the run's, with only the chains that this run has. `call` is the one of that `number` in its `chains`,
+    without those that are begun anew. `members` are the new ones, chain by chain; their arrays cannot be changed.
+    `members_done` and `passes_done`, over the data, are those of the run so far, `seconds` the wall time of this call
+    of `sample`, of which `compiling` went into programs. `last` tells whether this was the last call of the plan, or
+    the last one after Ctrl-C; `failed` counts chains without a good first draw in any attempt.
     """
 
     plan: Plan
@@ -86,13 +79,8 @@ class Progress:
         """Show the bar."""
         from tqdm.auto import tqdm
 
-        self._bar = tqdm(
-            total=round(plan.epochs),
-            initial=round(passes_done),
-            unit="epoch",
-            desc=self._description,
-            disable=self._disable,
-        )
+        done, text = round(passes_done), self._description
+        self._bar = tqdm(total=round(plan.epochs), initial=done, unit="epoch", desc=text, disable=self._disable)
 
     def compiling(self, begins: bool) -> None:
         """Say that the bar stands still because something is compiled."""

@@ -1,8 +1,11 @@
 """The loop of a run: send what is next, commit what is finished, tell the callbacks."""
 
+import signal
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -16,16 +19,13 @@ from anchorwalk.methods.base import Call, Draws
 from anchorwalk.plan.plan import Plan
 from anchorwalk.run import programs
 from anchorwalk.run.callbacks import Callback, RoundInfo, RunCallback
-from anchorwalk.run.interrupt import Interrupt
 from anchorwalk.run.runners import Job, Layout, Result, Session
 from anchorwalk.run.store import Like, Round, Store
 from anchorwalk.run.store.base import status_of
 from anchorwalk.types import HostArray, Key
 
-ATTEMPTS = 3
-"""How often a chain whose first draw is bad is started anew."""
-LOOK = 0.2
-"""Seconds between two looks at whether Ctrl-C was pressed."""
+ATTEMPTS = 3  # how often a chain whose first draw is bad is started anew
+LOOK = 0.2  # seconds between two looks at whether Ctrl-C was pressed
 
 
 class Block(NamedTuple):
@@ -56,6 +56,7 @@ class Loop:
         self.passes = np.concatenate([[0.0], np.cumsum([call.passes for call in self.calls])])
         self.draws = np.concatenate([[0], np.cumsum([call.draws for call in self.calls])])
         self.done: dict[tuple[int, int], int] = {}
+        self.interrupted = False
         self.blocks = list(self._blocks())
         self.began, self.compiled = time.perf_counter(), programs.seconds()
 
@@ -96,18 +97,40 @@ class Loop:
             for listener in started:
                 listener.end()
 
+    @contextmanager
+    def _until_interrupted(self) -> Iterator[None]:
+        """Remember the first Ctrl-C; a second one interrupts at once.
+
+        Signals reach the main thread alone. Where Ctrl-C is ignored, or not handled by Python, that stays so.
+        """
+
+        def handle(number: int, frame: Any) -> None:
+            if self.interrupted:
+                raise KeyboardInterrupt
+            self.interrupted = True
+
+        previous: Any = signal.getsignal(signal.SIGINT)
+        ours = threading.current_thread() is threading.main_thread() and previous not in (signal.SIG_IGN, None)
+        if ours:
+            signal.signal(signal.SIGINT, handle)
+        try:
+            yield
+        finally:
+            if ours:
+                signal.signal(signal.SIGINT, previous)
+
     def _calls(self, listeners: Sequence[Callback]) -> bool:
         """Send what is next, commit what is finished, in whatever order; the queue is fair to all blocks."""
         waiting, running = list(self.blocks), dict[Future[Result], Block]()
-        with Interrupt() as interrupt:
+        with self._until_interrupted():
             while waiting or running:
-                while waiting and len(running) <= self.session.slots and not interrupt.asked:
+                while waiting and len(running) <= self.session.slots and not self.interrupted:
                     block = waiting.pop(0)
                     running[self.session.submit(self._job(block))] = block
                 if not running:
                     return False  # Ctrl-C
                 finished, _ = wait(running, LOOK, FIRST_COMPLETED)
-                if interrupt.asked:  # what was sent and has not begun is taken back
+                if self.interrupted:  # what was sent and has not begun is taken back
                     waiting.extend([running.pop(future) for future in list(running) if future.cancel()])
                 at_work = min(self.session.slots, len(running))
                 for future in [one for one in running if one in finished]:  # in the order in which they were sent
@@ -115,7 +138,7 @@ class Loop:
                     result = future.result()
                     rounds, further = self._take(block, result, result.seconds / at_work)
                     waiting.extend(further)
-                    last = (not waiting and not running) or (interrupt.asked and not running)
+                    last = not running and (self.interrupted or not waiting)
                     for listener in listeners:
                         listener(self._info(block, rounds, last))
         return True
@@ -124,27 +147,33 @@ class Loop:
         runs, chains = zip(*block.lanes, strict=True)
         roots = self.roots[runs[0]] if self.apart else jnp.stack([self.roots[run] for run in runs])
         attempts = np.full(len(chains), block.attempt, np.uint32)
-        call = self.calls[block.number]
-        return Job(call, block.number, roots, np.asarray(chains, np.uint32), attempts, block.states)
+        return Job(self.calls[block.number], block.number, roots, np.asarray(chains, np.uint32), attempts, block.states)
 
     def _take(self, block: Block, result: Result, seconds: float) -> tuple[list[Round], list[Block]]:
         """Commit what a call left; and the blocks that go on from there."""
         call = self.calls[block.number]
-        states, draws = _read_only((result.states, result.draws))
+        states, draws = jax.tree.map(_read_only, (result.states, result.draws))
         _check_result(states, draws, call, self.like)
         status = status_of(draws, len(block.lanes), call.draws)
         bad = np.zeros(len(block.lanes), bool)
         if call.draws and self.draws[block.number] == 0:  # a chain without a good first draw is begun anew
             bad = status[:, 0] != Status.OK
         share = seconds / (len(block.lanes) * max(1, call.draws))
-        rounds = list(self._commit(block, states, draws, status, share, ~bad))
-        further = []
-        good = np.flatnonzero(~bad)
+        good, first = np.flatnonzero(~bad), int(self.draws[block.number])
+        rounds, further = list[Round](), list[Block]()
+        for run in sorted({block.lanes[lane][0] for lane in good}):  # each gets its part of the block
+            lanes = [lane for lane in good if block.lanes[lane][0] == run]
+            whole = len(lanes) == len(block.lanes)  # states can be large: no copy without need
+            own, found = (states, draws) if whole else tree.lane((states, draws), lanes)
+            chains = tuple(block.lanes[lane][1] for lane in lanes)
+            round_ = Round(chains, block.number, call.kind, block.attempt, first, found, status[lanes], share, own)
+            self.stores[run].commit(round_)
+            self.done |= {(run, chain): block.number + 1 for chain in chains}
+            rounds.append(round_)
         if good.size and block.number + 1 < len(self.calls):
-            lanes = tuple(block.lanes[lane] for lane in good)
-            whole = states if result.carry is None else result.carry
-            kept = tree.lane(states, good) if bad.any() else whole  # states can be large: no copy without need
-            further.append(Block(lanes, block.number + 1, block.attempt, kept))
+            carry = states if result.carry is None else result.carry
+            kept = tree.lane(states, good) if bad.any() else carry
+            further.append(Block(tuple(block.lanes[lane] for lane in good), block.number + 1, block.attempt, kept))
         again = tuple(block.lanes[lane] for lane in np.flatnonzero(bad))
         if again and block.attempt < ATTEMPTS:
             further.append(Block(again, 0, block.attempt + 1, None))
@@ -152,24 +181,6 @@ class Loop:
             for run, chain in again:
                 self.stores[run].fail(chain)
         return rounds, further
-
-    def _commit(
-        self, block: Block, states: Any, draws: Draws, status: HostArray, seconds: float, kept: HostArray
-    ) -> Iterator[Round]:
-        """Give each run its part of a block."""
-        number, kind, first = block.number, self.calls[block.number].kind, int(self.draws[block.number])
-        for run in sorted({run for run, _ in block.lanes}):
-            lanes = [lane for lane, (owner, _) in enumerate(block.lanes) if owner == run and kept[lane]]
-            if not lanes:
-                continue
-            whole = len(lanes) == len(block.lanes)
-            own_states, own_draws = (states, draws) if whole else tree.lane((states, draws), lanes)
-            chains = tuple(block.lanes[lane][1] for lane in lanes)
-            round_ = Round(chains, number, kind, block.attempt, first, own_draws, status[lanes], seconds, own_states)
-            self.stores[run].commit(round_)
-            for chain in chains:
-                self.done[run, chain] = number + 1
-            yield round_
 
     def _passes_done(self) -> float:
         return float(sum(self.passes[calls] for calls in self.done.values()))
@@ -191,16 +202,11 @@ class Loop:
         )
 
 
-def _read_only(arrays: tuple[Any, Draws]) -> tuple[Any, Draws]:
-    """The same arrays, which nobody may change: callbacks, stores and the next call share them."""
-
-    def fixed(leaf: Any) -> Any:
-        array = np.asarray(leaf)
-        array.flags.writeable = False
-        return array
-
-    result: tuple[Any, Draws] = jax.tree.map(fixed, arrays)
-    return result
+def _read_only(leaf: Any) -> HostArray:
+    """The same array, which nobody may change: callbacks, stores and the next call share it."""
+    array = np.asarray(leaf)
+    array.flags.writeable = False
+    return array
 
 
 def _check_result(states: Any, draws: Any, call: Call, like: Like) -> None:
@@ -214,9 +220,7 @@ def _check_result(states: Any, draws: Any, call: Call, like: Like) -> None:
         given = f"{draws.good.dtype}{draws.good.shape[1:]} as Draws.good of a call of {call.draws} draws"
         checks.reject("method.step", given, f"bool({call.draws},)", "Draws have a leading axis of draws.")
     if call.draws and _shapes(draws.params, 2) != _shapes(like.params, 0):
-        remedy = (
-            "Return parameters in the tree, shapes and dtypes of problem.params_like, with a leading axis of draws."
-        )
+        remedy = "Return them in the tree, shapes and dtypes of problem.params_like, with a leading axis of draws."
         checks.reject("method.step", "draws of other arrays than the parameters", "the parameters' own", remedy)
 
 

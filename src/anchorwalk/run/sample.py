@@ -1,26 +1,28 @@
 """The one call: a plan's chains, call by call, until every one has its members (paper, Algorithms 1 and 2)."""
 
 from collections.abc import Collection, Sequence
+from itertools import groupby
 from os import PathLike
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from anchorwalk import checks
 from anchorwalk.errors import DivergedWarning, FailedChainsWarning, InterruptedWarning, TrainingFailed, warn
 from anchorwalk.methods.base import Call, Keys, Method
-from anchorwalk.plan.plan import Plan
+from anchorwalk.plan.plan import Plan, check_run
 from anchorwalk.posterior.posterior import Posterior
 from anchorwalk.problem import Problem
 from anchorwalk.run.callbacks import Callback, Progress
-from anchorwalk.run.header import about_of, header_of, recorded_layout, shapes_of
 from anchorwalk.run.keys import Stream, keys_of
 from anchorwalk.run.loop import ATTEMPTS, Loop
 from anchorwalk.run.programs import wide_floats
-from anchorwalk.run.runners import Local, Runner
+from anchorwalk.run.runners import Layout, Local, Runner
 from anchorwalk.run.runners.layout import cores
-from anchorwalk.run.store import DiskStore, MemoryStore, Store, environment, fingerprint
+from anchorwalk.run.store import DiskStore, Like, MemoryStore, Store, fingerprint, serialise
+from anchorwalk.serial import to_json
 from anchorwalk.types import Key
 
 
@@ -120,17 +122,20 @@ def _runs(
     roots: list[Key], problem: Any, plan: Any, runner: Any, stores: Sequence[Any], callbacks: Any, chains: Any
 ) -> list[Posterior]:
     """Check all arguments; then runs side by side, or one by one where each has data of its own, as rows held back."""
-    if not isinstance(problem, Problem):
-        checks.reject("problem", type(problem).__name__, "a Problem", "Pass Problem(init=, apply=, ...).")
-    if not isinstance(plan, Plan):
-        checks.reject("plan", type(plan).__name__, "a Plan", "Pass Plan(method, ...) or Plan.from_budget(...).")
+    check_run(problem, plan)
     opened, selected = [_open(store) for store in stores], _check_chains(chains, plan)
-    common = plan, _check_runner(runner), _check_callbacks(callbacks), selected
+    if isinstance(runner, str):
+        checks.choice("runner", runner, ("auto",))
+        runner = Local()
+    checks.instance("runner", runner, Runner, '"auto" or Local(threads=2, lanes=8)')
+    listeners = [Progress()] if callbacks is None else callbacks
+    if not (isinstance(listeners, list | tuple) and all(callable(one) for one in listeners)):
+        checks.reject("callbacks", repr(callbacks), "a list of functions", "Pass [Progress()], or [] for none.")
     prepared = [plan.method.prepare(jax.random.fold_in(root, Stream.PREPARE), problem) for root in roots]
     if all(one is problem for one in prepared):
-        return _sample(roots, opened, problem, problem, *common)
+        return _sample(roots, opened, problem, problem, plan, runner, listeners, selected)
     each = zip(roots, opened, prepared, strict=True)
-    return [_sample([root], [store], problem, own, *common)[0] for root, store, own in each]
+    return [_sample([root], [store], problem, own, plan, runner, listeners, selected)[0] for root, store, own in each]
 
 
 def _sample(
@@ -146,15 +151,19 @@ def _sample(
     """Runs that share everything but their keys and stores, of a problem as it was given and as it was prepared."""
     calls = list(plan.method.calls(problem, plan.members))
     passes = plan.chains * sum(call.passes for call in calls)
-    layout = runner.layout(problem, plan.chains * len(roots), passes, recorded_layout(stores[0]))
-    like = shapes_of(roots[0], plan.method, given, problem)
-    now = environment.current(cores() if layout.wide else 1)
+    stored = stores[0].about().get("layout")
+    recorded = Layout(**stored) if isinstance(stored, dict) else None
+    layout = runner.layout(problem, plan.chains * len(roots), passes, recorded)
+    with jax.enable_x64(wide_floats(problem)):
+        keys = keys_of(roots[0], 0, 0)
+        state = jax.eval_shape(lambda: plan.method.start(keys, problem, jnp.uint32(0)))
+    like = Like(given.params_like, state)
+    now = fingerprint.of_machine(cores() if layout.wide else 1)
     opened: list[Store] = []
     try:
         for root, store in zip(roots, stores, strict=True):
-            data = fingerprint.of_tree((problem.data, problem.validation))
-            header = {**header_of(root, given, plan, layout), "data": data}
-            store.begin(header, like, about_of(root, given, plan, layout, calls, selected), now)
+            header, about = _described(root, given, problem, plan, layout, calls, selected)
+            store.begin(header, like, about, now)
             opened.append(store)
         with runner.open(plan.method, problem, layout, len(selected) * len(roots)) as session:
             apart = len(roots) == 1 or _shares(roots[0], plan.method, problem, calls)
@@ -166,8 +175,7 @@ def _sample(
     for store in stores:
         infos = tuple(i for i in store.infos() if i.chain < plan.chains and i.index < plan.members)
         failed = tuple(chain for chain in store.failed() if chain in selected)
-        posterior = Posterior(store, given.apply, given.likelihood, infos, store.header(), complete, failed)
-        posteriors.append(posterior)
+        posteriors.append(Posterior(store, given.apply, given.likelihood, infos, store.header(), complete, failed))
     if complete and not any(map(len, posteriors)) and all(posterior.failed for posterior in posteriors):
         raise TrainingFailed(_failure(posteriors[0].failed))
     for posterior in posteriors:
@@ -175,12 +183,40 @@ def _sample(
     return posteriors
 
 
-def _check_runner(runner: Any) -> Runner:
-    if isinstance(runner, str):
-        checks.choice("runner", runner, ("auto",))
-        return Local()
-    checks.instance("runner", runner, Runner, '"auto" or Local(threads=2, lanes=8)')
-    return runner  # type: ignore[no-any-return]
+def _described(
+    root: Key, given: Problem, problem: Problem, plan: Plan, layout: Layout, calls: list[Call], selected: list[int]
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """What must be equal for a run to resume, as text (a plan's counts may grow); what a reader wants, as JSON."""
+    key = {"implementation": str(jax.random.key_impl(root)), "data": np.asarray(jax.random.key_data(root)).tolist()}
+    title = str(getattr(plan.method, "title", type(plan.method).__name__))
+    header = {
+        "key": f"{key['implementation']}:{key['data']}",
+        "network": fingerprint.of_network(given),
+        "prior": fingerprint.of_tree(given.prior),
+        "likelihood": fingerprint.of_settings(given.likelihood),
+        **fingerprint.of_method(plan.method, given),
+        "lanes": str(layout.lanes),
+        "cores": "several" if layout.wide else "one",
+        "compiled": "quickly" if layout.quick else "well",
+        "convolution": fingerprint.of_convolution(given),
+        "data": fingerprint.of_tree((problem.data, problem.validation)),
+    }
+    about = {
+        "plan": {
+            "chains": plan.chains,
+            "members": plan.members,
+            "selected": selected,
+            "calls": [[one.kind, one.draws, one.passes, len(list(same))] for one, same in groupby(calls)],
+        },
+        "layout": layout._asdict(),
+        "method": {**to_json("method", plan.method), "title": title},
+        "key": key,
+        "prior": serialise.prior_to_json(given.prior),
+        "likelihood": serialise.likelihood_to_json(given.likelihood),
+        "inputs": serialise.inputs_to_json(given.data.x),
+        "rows": int(np.count_nonzero(np.asarray(given.data.weights))),  # estimators add some without weight
+    }
+    return header, about
 
 
 def _check_chains(chains: Any, plan: Plan) -> list[int]:
@@ -194,14 +230,6 @@ def _check_chains(chains: Any, plan: Plan) -> list[int]:
         given = f"{numbers} for a plan of {plan.chains} chains"
         checks.reject("chains", given, f"numbers from 0 to {plan.chains - 1}", "Pass those, or None for all.")
     return numbers
-
-
-def _check_callbacks(callbacks: Any) -> Sequence[Callback]:
-    if callbacks is None:
-        return [Progress()]
-    if not (isinstance(callbacks, list | tuple) and all(callable(one) for one in callbacks)):
-        checks.reject("callbacks", repr(callbacks), "a list of functions", "Pass [Progress()], or [] for none.")
-    return callbacks
 
 
 def _open(store: Any) -> Store:

@@ -6,7 +6,7 @@ import pytest
 
 import anchorwalk as aw
 from anchorwalk.benchmark.references import make
-from anchorwalk.benchmark.references.evidence import examine
+from anchorwalk.benchmark.references.make import examine
 from anchorwalk.errors import InvalidInput
 from helpers import LinearGaussian
 

@@ -1,8 +1,4 @@
-"""Reference posteriors: published ones, and ours, which chains of `HMC` on the same `Problem` make.
-
-Import `Reference`, `distances`, `packaged` and `published` from here; `references.make` makes one and needs blackjax
-(extra `reference`).
-"""
+"""Reference posteriors: published ones, and ours, made by chains of `HMC` on the same `Problem` (extra `reference`)."""
 
 from anchorwalk.benchmark.references.references import Reference, distances, packaged, published
 

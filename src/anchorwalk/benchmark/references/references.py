@@ -14,8 +14,7 @@ from anchorwalk.benchmark.datasets import source
 from anchorwalk.posterior import metrics
 from anchorwalk.types import HostArray
 
-LEVELS = 1000
-"""Quantiles kept of each row; the k-th is at probability (k + 1/2) / LEVELS."""
+LEVELS = 1000  # quantiles kept of each row; the k-th is at probability (k + 1/2) / LEVELS
 
 
 @dataclass(frozen=True, eq=False)

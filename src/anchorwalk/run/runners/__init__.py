@@ -1,7 +1,4 @@
-"""Where the calls of a run are carried out: on this machine, or elsewhere.
-
-Import `Local`, and `Runner`, `Session`, `Job` and `Layout`, the contract of runners, from here.
-"""
+"""Where the calls of a run are carried out: on this machine, or elsewhere."""
 
 from anchorwalk.run.runners.base import Job, Layout, Result, Runner, Session
 from anchorwalk.run.runners.layout import choose

@@ -4,23 +4,16 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-import numpy as np
-
 from anchorwalk.methods.base import Call, Draws, Method, State
 from anchorwalk.problem import Problem
-from anchorwalk.types import Key
-
-Numbers = np.ndarray[tuple[int], np.dtype[np.uint32]]
-"""Numbers, one for each chain of a block."""
+from anchorwalk.types import HostArray, Key
 
 
 class Layout(NamedTuple):
     """What of the way a run is carried out decides the last bits of its results.
 
-    Attributes:
-        lanes: Chains of a block, side by side under vmap.
-        wide: Whether a program may use several cores.
-        quick: Whether programs are compiled quickly rather than well, for a run that is shorter than compiling.
+    `lanes` chains are a block, side by side under vmap. A `wide` program may use several cores. A `quick` one is
+    compiled quickly rather than well, for a run that is shorter than compiling.
     """
 
     lanes: int
@@ -29,34 +22,26 @@ class Layout(NamedTuple):
 
 
 class Job(NamedTuple):
-    """One call for a block of chains.
+    """The call of a `number` for a block of `chains`, up to `Layout.lanes` of them; both are numbers in uint32.
 
-    Attributes:
-        call: Which call.
-        number: Of the call in its chains.
-        roots: The root key of the run; a key for each chain where the block has chains of several runs.
-        chains: The chains' numbers, up to `Layout.lanes` of them.
-        attempts: For call 0, which starts the chains: how often each has failed.
-        states: For later calls: stacked states, or what the runner left for them in `Result.carry`.
+    `roots` is the root key of the run, or a key for each chain where the block has chains of several runs. Call 0
+    starts the chains, and `attempts` tells how often each has failed. Later calls go on from stacked `states`, or from
+    what the runner left for them in `Result.carry`.
     """
 
     call: Call
     number: int
     roots: Key
-    chains: Numbers
-    attempts: Numbers
+    chains: HostArray
+    attempts: HostArray
     states: State
 
 
 class Result(NamedTuple):
-    """What a job left, on the host.
+    """What a job left, on the host: states and draws with a leading axis of chains, and its wall time.
 
-    Attributes:
-        states: Stacked states.
-        draws: Stacked draws, with a leading axis of chains.
-        seconds: Wall time of the job.
-        carry: The states as the runner likes to get them back with the block's next job; None for the states on the
-            host. It may have more lanes than the block.
+    `carry` are the states as the runner likes to get them back with the block's next job, maybe with more lanes than
+    the block; None for those on the host.
     """
 
     states: State
@@ -92,9 +77,3 @@ class Runner(Protocol):
 
     def open(self, method: Method, problem: Problem, layout: Layout, chains: int) -> Session:
         """Get ready for a run."""
-
-
-def filled(lanes: Any, width: int) -> Any:
-    """Lanes of a block, filled up to its width with copies of the last one."""
-    count = lanes.shape[0]
-    return lanes if count == width else lanes[np.minimum(np.arange(width), count - 1)]

@@ -5,8 +5,9 @@ XLA's CPU programs run most of a loop's operations on one core. Several programs
 
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,14 +18,12 @@ from anchorwalk.methods.base import Call, Keys, Method, State
 from anchorwalk.problem import Problem
 from anchorwalk.run.keys import Stream, keys_of
 from anchorwalk.run.programs import ONCE, QUICKLY, WELL, Options, compiled, wide_floats
-from anchorwalk.run.runners.base import Job, Layout, Numbers, Result, filled
+from anchorwalk.run.runners.base import Job, Layout, Result
 from anchorwalk.run.runners.layout import choose, cores
-from anchorwalk.types import Key
+from anchorwalk.types import HostArray, Key
 
-STARTING = Options(several_cores=False, level=ONCE)
-"""How the programs are compiled that make keys and start chains."""
-MOST_THREADS = 8
-"""Blocks of a large network at a time, unless it is said otherwise: each needs memory for its own activations."""
+STARTING = Options(several_cores=False, level=ONCE)  # for programs that make keys and start chains
+MOST_THREADS = 8  # blocks of a large network at a time by default: each needs memory for its activations
 
 
 @dataclass(frozen=True)
@@ -65,38 +64,37 @@ class Local:
         return LocalSession(method, problem, layout, min(threads, blocks))
 
 
-class LocalSession:
+class LocalSession(AbstractContextManager["LocalSession"]):
     """Threads that carry out the jobs of one run."""
 
     def __init__(self, method: Method, problem: Problem, layout: Layout, threads: int) -> None:
-        with jax.enable_x64(wide_floats(problem)):
+        # JAX's settings belong to a thread: what the user set in a context is taken along.
+        self._x64 = wide_floats(problem)
+        with jax.enable_x64(self._x64):
             self._method, self._problem, self._layout = method, jax.device_put(problem), layout
         self.slots = threads
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="anchorwalk")
         self._options = Options(layout.wide, QUICKLY if layout.quick else WELL)
-        # JAX's settings belong to a thread: what the user set in a context is taken along.
-        self._x64 = wide_floats(problem)
 
     def submit(self, job: Job) -> Future[Result]:
         """Compile the job's program, where it is not there yet, and carry it out in a thread."""
-        lanes = self._layout.lanes
+        lanes, roots = self._layout.lanes, job.roots
         chains = filled(job.chains, lanes)
-        roots, many = job.roots, np.ndim(job.roots) > 0 and lanes > 1
-        if np.ndim(roots):
-            roots = filled(roots, lanes) if many else roots[0]
-        make_keys = compiled(_keys, many, STARTING, roots, chains, np.uint32(0))
+        if roots.ndim:
+            roots = filled(roots, lanes) if lanes > 1 else roots[0]
+        make_keys = compiled(_keys, None, STARTING, roots, chains, np.uint32(0))
         keys = make_keys(roots, chains, np.uint32(job.number))
         common = (self._method, self._problem)
         with jax.enable_x64(self._x64):
             if job.number == 0:
                 start_keys = make_keys(roots, chains, np.uint32(Stream.START))
                 first = (*common, start_keys, filled(job.attempts, lanes))
-                states = compiled(_start, Form(many, lanes > 1), STARTING, *first)(*first)
+                states = compiled(_start, None, STARTING, *first)(*first)
             else:
                 states = jax.tree.map(lambda leaf: filled(leaf, lanes), job.states)
             arguments = (*common, keys, np.int32(job.number), states)
             call = Call(job.call.kind, job.call.draws)  # calls of a kind share a program, whatever they cost
-            program = compiled(_step, Form(many, lanes > 1, call), self._options, *arguments)
+            program = compiled(_step, call, self._options, *arguments)
 
         def work() -> Result:
             began = time.perf_counter()
@@ -109,46 +107,38 @@ class LocalSession:
 
         return self._pool.submit(work)
 
-    def __enter__(self) -> "LocalSession":
-        return self
-
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._pool.shutdown(wait=kind is None, cancel_futures=True)  # after an error nobody wants what is under way
 
 
-class Form(NamedTuple):
-    """What decides the form of a block's program beside shapes."""
-
-    many: bool  # whether its chains are of several runs
-    vectorised: bool
-    call: Any = None  # which one, for a step
+def filled(lanes: Any, width: int) -> Any:
+    """Lanes of a block, filled up to its width with copies of the last one."""
+    count = lanes.shape[0]
+    return lanes if count == width else lanes[np.minimum(np.arange(width), count - 1)]
 
 
-def _axes(many: bool) -> Any:
-    """The axes of a block's keys, as `vmap` wants them; in one run the shared key is the same in all lanes."""
-    return Keys(0, 0 if many else None)  # type: ignore[arg-type]
-
-
-def _keys(many: bool, roots: Key, chains: Any, number: Any) -> Any:
+def _keys(_: None, roots: Key, chains: Any, number: Any) -> Any:
     """The keys of a call of each chain; what chains share is one key, or one of each where they are of several runs.
 
     They have a program of their own: so a call's program gives the same bits for chains of one run and of several.
     """
-    return jax.vmap(keys_of, in_axes=(0 if many else None, 0, None), out_axes=_axes(many))(roots, chains, number)
+    many: Any = 0 if roots.ndim else None
+    return jax.vmap(keys_of, in_axes=(many, 0, None), out_axes=Keys(0, many))(roots, chains, number)  # type: ignore[arg-type]
 
 
-def _start(form: Form, method: Method, problem: Problem, keys: Keys, attempts: Numbers) -> State:
-    return _lanes(form, lambda keys, attempt: method.start(keys, problem, attempt), keys, attempts)
+def _start(_: None, method: Method, problem: Problem, keys: Keys, attempts: HostArray) -> State:
+    return _lanes(lambda keys, attempt: method.start(keys, problem, attempt), keys, attempts)
 
 
-def _step(form: Form, method: Method, problem: Problem, keys: Keys, number: Any, states: State) -> Any:
+def _step(call: Call, method: Method, problem: Problem, keys: Keys, number: Any, states: State) -> Any:
     # The number is the same in all lanes, so that with a shared order one gather serves all.
-    return _lanes(form, lambda keys, state: method.step(keys, problem, state, form.call, number), keys, states)
+    return _lanes(lambda keys, state: method.step(keys, problem, state, call, number), keys, states)
 
 
-def _lanes(form: Form, lane: Any, keys: Keys, values: Any) -> Any:
+def _lanes(lane: Any, keys: Keys, values: Any) -> Any:
     """A function of one chain for all lanes of a block."""
-    if form.vectorised:
-        return jax.vmap(lane, in_axes=(_axes(form.many), 0))(keys, values)
+    if keys.own.size > 1:
+        axes: Any = Keys(0, 0 if keys.shared.ndim else None)  # type: ignore[arg-type]
+        return jax.vmap(lane, in_axes=(axes, 0))(keys, values)
     single = lane(Keys(keys.own[0], keys.shared), tree.lane(values, 0))
     return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], single)

@@ -13,15 +13,13 @@ import numpy as np
 from anchorwalk import checks, files
 from anchorwalk.errors import Status, StoreDamaged
 from anchorwalk.run.store.base import check_same
-from anchorwalk.run.store.disk import LOCK
-from anchorwalk.run.store.lock import Lock
+from anchorwalk.run.store.disk import LOCK, Lock
 from anchorwalk.run.store.manifest import COPY, NAME, Manifest, Part, check_counts, parse, read, understood
 from anchorwalk.run.store.reader import Reader
 from anchorwalk.run.store.tensors import Damaged
 from anchorwalk.run.store.writer import LARGE, MERGED, alike, joined, put_members, sweep
 
-DAMAGED = ".damaged"
-"""Behind the name of a file that `prune` took out of its run."""
+DAMAGED = ".damaged"  # behind the name of a file that `prune` took out of its run
 
 
 class Summary(NamedTuple):

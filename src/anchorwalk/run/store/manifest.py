@@ -21,10 +21,8 @@ FORMAT = 3
 NAME, COPY = "run.json", "run.backup.json"
 FILE = re.compile(r"(members|state)-\d{6,12}-\d{6,12}(-\d{1,9})?\.safetensors")
 """Names that files of a run can have: none leads out of its folder."""
-LARGEST = 2**31
-"""Chains and indices are below this."""
-LONGEST = 256 * 2**20
-"""Bytes of a manifest that are read."""
+LARGEST = 2**31  # chains and indices are below this
+LONGEST = 256 * 2**20  # bytes of a manifest that are read
 
 
 @dataclass(frozen=True)

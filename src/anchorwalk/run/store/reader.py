@@ -1,7 +1,4 @@
-"""The reading side of a stored run: which members are whole, and what they are.
-
-Nothing in a folder is trusted: sizes, headers and checksums are compared before numbers are used.
-"""
+"""The reading side of a stored run. Nothing is trusted: sizes, headers and checksums are compared before use."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -18,10 +15,8 @@ from anchorwalk.run.store.base import Progress
 from anchorwalk.run.store.manifest import File, Manifest, Part, StatePart, calls_for, check_counts, read
 from anchorwalk.run.store.tensors import MISSING, Damaged, Missing, TensorFile, names
 
-LOOKS = 5
-"""How often a reader starts over where a writer changes the run under its eyes."""
-OWN = ("chain", "index", "status", "seconds")
-"""Tensors of a file of members that are the run's own; `info/...` are the method's."""
+LOOKS = 5  # how often a reader starts over where a writer changes the run under its eyes
+OWN = ("chain", "index", "status", "seconds")  # tensors of members that are the run's own; `info/...` are the method's
 INFO = "info/"
 
 

@@ -15,8 +15,7 @@ from anchorwalk.run.store.tensors import names
 LIKELIHOODS: dict[str, Any] = {
     cls.__name__: cls for cls in (Bernoulli, Categorical, HeteroscedasticNormal, Normal, Poisson)
 }
-DEEPEST = 100
-"""Levels of a tree that are read."""
+DEEPEST = 100  # levels of a tree that are read
 
 
 def leaves_to_json(like: Any) -> list[dict[str, Any]]:
@@ -52,28 +51,27 @@ def _to_json(value: Any) -> Any:
 
 def tree_from_json(encoded: Any, leaves: Sequence[Any]) -> Any:
     """The inverse of `tree_to_json`, with these leaves; ValueError for what is no such tree of each leaf once."""
-    used: list[int] = []
-    result = _tree(encoded, leaves, used, 0)
-    if sorted(used) != list(range(len(leaves))):
+    numbered = _tree(encoded, 0)
+    if sorted(jax.tree.leaves(numbered)) != list(range(len(leaves))):
         raise ValueError("a tree that does not have each array once")
-    return result
+    return jax.tree.map(lambda number: leaves[number], numbered)
 
 
-def _tree(encoded: Any, leaves: Sequence[Any], used: list[int], depth: int) -> Any:
+def _tree(encoded: Any, depth: int) -> Any:
+    """The tree with numbers for leaves."""
     if depth > DEEPEST:
         raise ValueError("a tree that is too deep")
-    if type(encoded) is int and 0 <= encoded < len(leaves):
-        used.append(encoded)
-        return leaves[encoded]
+    if type(encoded) is int:
+        return encoded
     if isinstance(encoded, dict) and len(encoded) == 1:
         ((kind, inside),) = encoded.items()
         if kind == "none" and inside is True:
             return None
         if kind in ("list", "tuple") and isinstance(inside, list):
-            parts = [_tree(one, leaves, used, depth + 1) for one in inside]
+            parts = [_tree(one, depth + 1) for one in inside]
             return parts if kind == "list" else tuple(parts)
         if kind == "dict" and isinstance(inside, dict):
-            return {key: _tree(one, leaves, used, depth + 1) for key, one in inside.items()}
+            return {key: _tree(one, depth + 1) for key, one in inside.items()}
     raise ValueError("a tree in an unknown form")
 
 

@@ -21,21 +21,9 @@ from anchorwalk import tree
 from anchorwalk.errors import StoreFailed
 from anchorwalk.types import HostArray
 
-DTYPES: dict[str, Any] = {
-    "BOOL": np.bool_,
-    "U8": np.uint8,
-    "I8": np.int8,
-    "U16": np.uint16,
-    "I16": np.int16,
-    "U32": np.uint32,
-    "I32": np.int32,
-    "U64": np.uint64,
-    "I64": np.int64,
-    "F16": np.float16,
-    "BF16": ml_dtypes.bfloat16,
-    "F32": np.float32,
-    "F64": np.float64,
-}
+PLAIN = ("U8", "I8", "U16", "I16", "U32", "I32", "U64", "I64", "F16", "F32", "F64")
+DTYPES = {name: np.dtype(f"{name[0].lower()}{int(name[1:]) // 8}") for name in PLAIN}
+DTYPES |= {"BOOL": np.dtype(bool), "BF16": np.dtype(ml_dtypes.bfloat16)}
 """The format's names of dtypes."""
 LONGEST_HEADER = 64 * 2**20
 CHUNK = 2**20
@@ -129,7 +117,7 @@ class TensorFile:
 
 
 def _tensor(entry: Any, offset: int, size: int) -> Tensor:
-    dtype = np.dtype(DTYPES[entry["dtype"]])
+    dtype = DTYPES[entry["dtype"]]
     shape = tuple(entry["shape"])
     start, end = entry["data_offsets"]
     if not all(type(number) is int and number >= 0 for number in (*shape, start, end)):

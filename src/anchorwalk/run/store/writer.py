@@ -23,10 +23,8 @@ from anchorwalk.run.store.reader import INFO, Reader
 from anchorwalk.run.store.tensors import Damaged, names
 from anchorwalk.types import HostArray
 
-MERGED = 64
-"""Files of the same chains that become one."""
-LARGE = 64 * 2**20
-"""Bytes of files from which on they become one."""
+MERGED = 64  # files of the same chains that become one
+LARGE = 64 * 2**20  # bytes of files from which on they become one
 
 
 def put_members(
