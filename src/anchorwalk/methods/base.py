@@ -13,8 +13,7 @@ from anchorwalk.errors import Status
 from anchorwalk.problem import Problem
 from anchorwalk.types import Array, Key, Params
 
-State = Any
-"""Any pytree of arrays: what the next call of a chain needs. Keys and counters come from the run."""
+State = Any  # any pytree of arrays: what the next call of a chain needs; keys and counters come from the run
 
 
 class Keys(NamedTuple):

@@ -11,11 +11,10 @@ from anchorwalk.problem import Problem
 from anchorwalk.types import Array, Key
 
 TARGET = 0.85  # acceptance that the step size is tuned for
-GAIN, GAIN_DELAY = 2.0, 100.0
-"""After warm-up the logarithm of the step size moves by GAIN / (GAIN_DELAY + t) times the error of its acceptance."""
+GAIN, GAIN_DELAY = 2.0, 100.0  # after warm-up log(step size) moves by GAIN / (GAIN_DELAY + t) x error of acceptance
+# Each trajectory draws its step size between these shares of the tuned one: no period of the posterior resonates, and
+# with a short step a chain leaves places of larger curvature than warm-up saw.
 SHORTEST, LONGEST = 0.4, 1.2
-"""Each trajectory draws its step size between these shares of the tuned one: no period of the posterior resonates, and
-with a short step a chain leaves places of larger curvature than warm-up saw."""
 
 
 class Geometry(NamedTuple):

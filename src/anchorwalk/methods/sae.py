@@ -43,18 +43,16 @@ class SAE(Settings):
         keep_optimizer: Whether a chain's trainings hand the optimiser's state on, so that a short one need not learn
             the gradient's scale anew. Its schedule begins anew. Both trainings then have optimisers of one kind.
         shift_start: Whether a later training starts from the previous optimum moved as far as its anchor moved, and not
-            from the optimum itself. Where the data say nothing the optimum moves so. Elsewhere training corrects it.
+            from the optimum itself. In directions without data the optimum moves so; in others training corrects it.
 
     Raises:
         InvalidInput: Something that is no training or no walk, or trainings that use different rows.
 
     Example:
         >>> import anchorwalk as aw
-        >>> long = aw.Training(aw.Adam(1e-3), epochs=100, batch_size=32)
-        >>> short = aw.Training(aw.Adam(1e-3), epochs=2, batch_size=32)
-        >>> plan = aw.Plan(aw.SAE(long, short, aw.GuidedWalk(0.1)), chains=3, members=117)
-        >>> plan.total, plan.epochs
-        (351, 996)
+        >>> long, short = (aw.Training(aw.Adam(1e-3), epochs, batch_size=32) for epochs in (100, 2))
+        >>> aw.Plan(aw.SAE(long, short, aw.GuidedWalk(0.1)), chains=3, members=117).epochs
+        996
     """
 
     first: Training

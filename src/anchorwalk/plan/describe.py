@@ -74,8 +74,7 @@ def describe(problem: Problem, plan: Plan) -> Description:
         >>> import anchorwalk as aw, jax.numpy as jnp
         >>> problem = aw.Problem(lambda key: jnp.zeros(3), lambda w, x: x @ w, aw.Normal(scale=0.1),
         ...                      aw.Prior(scale=1.0), data=(jnp.ones((64, 3)), jnp.ones(64)))
-        >>> long = aw.Training(aw.Adam(1e-3), epochs=100, batch_size=32)
-        >>> short = aw.Training(aw.Adam(1e-3), epochs=2, batch_size=32)
+        >>> long, short = (aw.Training(aw.Adam(1e-3), epochs, batch_size=32) for epochs in (100, 2))
         >>> plan = aw.Plan.from_budget(1000, aw.SAE(long, short, aw.Independent()), chains=2)
         >>> print(aw.describe(problem, plan).members)
         402

@@ -30,8 +30,7 @@ class Plan:
 
     Example:
         >>> import anchorwalk as aw
-        >>> long = aw.Training(aw.Adam(1e-3), epochs=100, batch_size=32)
-        >>> short = aw.Training(aw.Adam(1e-3), epochs=2, batch_size=32)
+        >>> long, short = (aw.Training(aw.Adam(1e-3), epochs, batch_size=32) for epochs in (100, 2))
         >>> plan = aw.Plan(aw.SAE(long, short), chains=3, members=117)
         >>> plan.total, plan.epochs
         (351, 996)
@@ -85,8 +84,7 @@ class Plan:
 
         Example:
             >>> import anchorwalk as aw
-            >>> long = aw.Training(aw.Adam(1e-3), epochs=100, batch_size=32)
-            >>> short = aw.Training(aw.Adam(1e-3), epochs=2, batch_size=32)
+            >>> long, short = (aw.Training(aw.Adam(1e-3), epochs, batch_size=32) for epochs in (100, 2))
             >>> plan = aw.Plan.from_budget(1000, aw.SAE(long, short), chains=3)
             >>> plan.total, plan.epochs
             (351, 996)

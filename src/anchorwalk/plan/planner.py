@@ -16,33 +16,22 @@ from anchorwalk.types import Key
 from anchorwalk.walks import GuidedWalk, validate_walk
 from anchorwalk.walks.base import Walk
 
-ENOUGH_STEPS = 14_000
-"""Steps of a first training that one chain should have before the budget pays for a second one."""
-LATER = 0.45
-"""Epochs of a later training, as a share of the first's."""
-ALONE = 7
-"""Members of a single chain, where its budget pays for them. Several chains have ten, which `diagnose` can judge."""
-LARGEST = 0.9
-"""Share of a chain's epochs that its first training may have."""
-FEWEST_LATER = 2
-"""Later members of a chain, at least."""
+ENOUGH_STEPS = 14_000  # steps of a first training that one chain should have before the budget pays for a second one
+LATER = 0.45  # epochs of a later training, as a share of the first's
+ALONE = 7  # members of a single chain, where the budget pays for them; several chains have ten, to be judged
+LARGEST = 0.9  # share of a chain's epochs that its first training may have
+FEWEST_LATER = 2  # later members of a chain, at least
 
 
 @dataclass(frozen=True)
 class Planned:
     """What `plan_for` returns; print it for the reasons.
 
-    Attributes:
-        plan: The plan, for `sample`.
-        rates: By learning rate: the mean anchored loss over the last epoch of its trial, in nats a row; infinite where
-            it diverged. Empty where an optimiser with a rate was given, or where nothing was tried.
-        scores: By length in epochs: the score of its trial on rows that were held back. It is the continuous ranked
-            probability score for numbers, the Brier score for classes, and the squared error of the mean for other
-            targets; less is better.
-        enough: Epochs after which doubling a training would hardly improve the score, which may be more than the
-            budget; None where nothing was tried.
-        spent: Epochs of all trials.
-        explanation: The reasons.
+    `rates` has the mean anchored loss over the last epoch of a trial, in nats a row, by learning rate; infinite where
+    the trial diverged. `scores` has the score of a trial on rows that were held back, by its length in epochs: the
+    continuous ranked probability score of numbers, the Brier score of classes, the squared error of the mean of other
+    targets; less is better. `enough` is the length after which doubling a training would hardly improve the score; it
+    may be more than the budget. Where nothing was tried, they are empty and None. `spent` is the epochs of all trials.
     """
 
     plan: Plan
@@ -70,13 +59,11 @@ def plan_for(
 
     1. Trials of a hundredth of the budget find the learning rate: the one with the lowest anchored loss.
     2. Trials of two and four times that length find how long a training pays, on rows that are held back: until
-       doubling it improves the score by less than 2%. Beyond the longest trial, gains are taken to fall with the root
-       of the length. A shorter trial decides only if it is better than the longest by three standard errors.
-    3. The rest of the budget goes to chains with a first training and later ones of half its length, by
-       `SAE(keep_optimizer=True, shift_start=True)`. A larger budget buys longer trainings and more chains. Once
-       trainings are long enough, it buys chains only. Several chains have ten members each or more, which `diagnose`
-       can judge. A budget that is too small for one chain of seven goes mostly to its first training, up to nine
-       tenths of it, and anchors take smaller steps.
+       doubling it improves the score by less than 2%, extrapolated beyond the longest trial. A shorter trial decides
+       only if it is better than the longest by three standard errors.
+    3. The rest goes to chains with a first training and later ones of half its length. A larger budget buys longer
+       trainings and more chains; once trainings are long enough, chains only. Several chains have ten members or more
+       each, which `diagnose` can judge. A small budget goes mostly to one first training, and anchors take small steps.
 
     Members of trials are never part of the posterior: they are trained without the rows that are held back, and with
     rates that may turn out to be wrong. Test rows are not looked at.
@@ -104,7 +91,6 @@ def plan_for(
         >>> planned = aw.plan_for(jax.random.key(0), problem, 2000)
         >>> planned.spent + planned.plan.epochs <= 2000
         True
-        >>> posterior = aw.sample(jax.random.key(0), problem, planned.plan, callbacks=[])
     """
     checks.key("key", key)
     budget = checks.count("budget", budget)
@@ -119,13 +105,11 @@ def plan_for(
         walk = GuidedWalk(step_size=min(1.0, shape.later / max(1, int(LATER * shape.first))))
     # The state of an optimiser from elsewhere may hold more than moments, such as an average of the parameters.
     known = not recipe.given or isinstance(recipe.optimizer, tuple(OPTIMIZERS))
-    keep = later is not None and known
-    first = recipe.training(rows, shape.first)
-    method = SAE(first, later, walk, keep_optimizer=keep, shift_start=later is not None)
+    follows, first = later is not None, recipe.training(rows, shape.first)
+    method = SAE(first, later, walk, keep_optimizer=follows and known, shift_start=follows)
     plan = Plan(method, shape.chains, shape.members)
-    return Planned(
-        plan, trials.rates, trials.means, enough, trials.spent, _explain(plan, method, trials, enough, budget)
-    )
+    text = _explain(plan, method, trials, enough, budget)
+    return Planned(plan, trials.rates, trials.means, enough, trials.spent, text)
 
 
 class _Shape(NamedTuple):

@@ -23,37 +23,22 @@ from anchorwalk.run.runners import Runner
 from anchorwalk.run.sample import sample
 from anchorwalk.types import HostArray, Key
 
+# Those whose rate trials can find: the place, in `rate_at`, that is tried first; without trials the one below is taken.
 OPTIMIZERS = {SOAP: 2, Adam: 2, Lion: 0, SGD: 2}
-"""Those whose rate trials can find, with the place, in `rate_at`, that is tried first. The one below is taken where the
-budget is too small for trials."""
-SHARE = 100
-"""A trial has a hundredth of the budget."""
-PAIR = 2
-"""Members of a trial."""
-DOUBLINGS = 2
-"""How often the length of trials is doubled."""
-MOST_RATES = 5
-"""Rates that are tried at most."""
-LEAST_STEPS = 50
-"""Steps of the shortest trial; one of fewer says nothing of the rate."""
-HELD_BACK, MOST_HELD_BACK = 0.25, 2000
-"""Share of the rows, and rows at most, on which trials are scored."""
-LEVELS = tuple(np.linspace(0.05, 0.95, 10))
-"""Quantiles from which the score of a predicted number is computed."""
-END = 0.01
-"""The last rate of a training, as a share of its first."""
-DECAY, WARM_UP = 1 / 3, 500
-"""The best rate is taken to be proportional to (steps + 500) ** (-1/3)."""
-STEPS_AN_EPOCH, FEWEST_ROWS, MOST_ROWS = 64, 8, 64
-"""Steps in an epoch that decide the rows of a batch, within these bounds."""
-PAYS = 0.02
-"""Trainings are long enough when doubling them improves the score by less than this share."""
-SURELY = 3
-"""Standard errors by which a shorter trial must score better than the longest to be preferred."""
-FEWEST_STEPS = 3000
-"""Steps that a first training should have unless a shorter trial is surely better than the longest."""
-SMALL, RARELY = 10_000, 32
-"""Networks with fewer parameters renew SOAP's bases after so many steps: a renewal costs many of their steps."""
+SHARE = 100  # the shortest trial has the budget divided by this
+PAIR = 2  # members of a trial
+DOUBLINGS = 2  # how often the length of trials is doubled
+MOST_RATES = 5  # rates that are tried at most
+LEAST_STEPS = 50  # steps of the shortest trial; one of fewer says nothing of the rate
+HELD_BACK, MOST_HELD_BACK = 0.25, 2000  # share of the rows, and rows at most, on which trials are scored
+LEVELS = tuple(np.linspace(0.05, 0.95, 10))  # quantiles from which the score of a predicted number is computed
+END = 0.01  # the last rate of a training, as a share of its first
+DECAY, WARM_UP = 1 / 3, 500  # the best rate is taken to be proportional to (steps + 500) ** (-1/3)
+STEPS_AN_EPOCH, FEWEST_ROWS, MOST_ROWS = 64, 8, 64  # steps in an epoch decide the rows of a batch, within bounds
+PAYS = 0.02  # trainings are long enough when doubling them improves the score by less than this share
+SURELY = 3  # standard errors by which a shorter trial must score better than the longest to be preferred
+FEWEST_STEPS = 3000  # steps that a first training should have unless a shorter trial is surely better than the longest
+SMALL, RARELY = 10_000, 32  # smaller networks renew SOAP's bases so rarely: a renewal costs many of their steps
 
 
 def batch_rows(rows: int) -> int:
@@ -66,7 +51,6 @@ class Recipe(NamedTuple):
 
     optimizer: Any
     batch_size: int
-    place: int = 0
     rate: float = 0.0
     steps: int = 0
     settings: Mapping[str, Any] = {}
@@ -96,20 +80,12 @@ def recipe_for(problem: Problem, optimizer: Any, batch_size: int | None) -> Reci
     if not isinstance(optimizer, type):
         Training(optimizer, 1, rows)  # refuses what is no optimiser
         return Recipe(optimizer, rows)
-    place = OPTIMIZERS[optimizer]
     rarely = {"refresh": RARELY} if optimizer is SOAP and problem.size < SMALL else {}
-    return Recipe(optimizer, rows, place, rate_at(place - 1), settings=rarely)
+    return Recipe(optimizer, rows, rate_at(OPTIMIZERS[optimizer] - 1), settings=rarely)
 
 
 class Trials:
-    """Trial trainings, what they found, and the epochs that they took.
-
-    Attributes:
-        recipe: Trainings with the rate that was found.
-        rates: By rate: the loss of its trial.
-        scores: By length: the score of its trial on every row that was held back.
-        spent: Epochs of all trials.
-    """
+    """Trial trainings and what they found: a recipe, losses by rate, scores of held-back rows by length."""
 
     def __init__(self, key: Key, problem: Problem, recipe: Recipe, runner: str | Runner) -> None:
         self.key, self.recipe, self.runner = jax.random.fold_in(key, Stream.TRIAL), recipe, runner
@@ -132,10 +108,8 @@ class Trials:
             if not self._score(length):
                 break
         if not self.scores:
-            raise TrainingFailed(
-                f"all trials diverged, the shortest of {epochs_text(shortest)}. Lower the rate of "
-                f"{self.recipe.optimizer!r}, scale the inputs, or widen the noise."
-            )
+            remedy = f"Lower the rate of {self.recipe.optimizer!r}, scale the inputs, or widen the noise."
+            raise TrainingFailed(f"all trials diverged, the shortest of {epochs_text(shortest)}. {remedy}")
         while shortest > 1 and self._surely_best(shortest) and self._score(shortest // 2):  # it may be too long still
             shortest //= 2
         return enough_epochs(self.means, self._surely_best, -(-FEWEST_STEPS // steps))
@@ -152,7 +126,7 @@ class Trials:
     def _surely_best(self, length: int) -> bool:
         """Whether a length has the best score, and surely a better one than the longest."""
         means, longest = self.means, max(self.scores)
-        if length not in means or means[length] > min(means.values()) or length == longest:
+        if means.get(length, math.inf) > min(means.values()):
             return False
         apart = self.scores[longest] - self.scores[length]
         error = math.sqrt(self._mean((apart - self._mean(apart)) ** 2) / len(apart))
@@ -166,17 +140,13 @@ class Trials:
         return found is not None
 
     def find_rate(self, length: int) -> Recipe:
-        """The best rate at a length; the scores of its trial are kept.
-
-        Rates are tried at factors of about three, from the first towards where the loss falls. The best is taken where
-        the parabola through the lowest loss and its neighbours is lowest, over the logarithm of the rate.
-        """
+        """The best rate at a length, between the best trial and its neighbours; the scores of its trial are kept."""
         if self.recipe.given:
             self._score(length)
             return self.recipe
         losses: dict[int, float] = {}
         scores: dict[int, HostArray | None] = {}
-        place: int | None = self.recipe.place
+        place: int | None = OPTIMIZERS[self.recipe.optimizer]
         while place is not None and len(losses) < MOST_RATES:
             losses[place], scores[place] = self._run(self.recipe._replace(rate=rate_at(place)), length)
             place = _next(losses)
@@ -211,11 +181,9 @@ class Trials:
 
 
 def row_scores(posterior: Posterior, problem: Problem) -> HostArray:
-    """How far predictions are from the targets of each row that was held back; less is better.
+    """How far predictions are from the targets of each row that was held back; see `Planned.scores`.
 
-    Numbers have the continuous ranked probability score, from quantiles; classes the Brier score; and what has neither
-    order nor classes the squared error of the mean. The log-likelihood will not do: with two members, a few rows far
-    from both decide it.
+    The log-likelihood will not do: with two members, a few rows far from both decide it.
     """
     rows, likelihood = problem.validation, problem.likelihood
     assert rows is not None
@@ -250,10 +218,7 @@ def _next(losses: Mapping[int, float]) -> int | None:
 
 
 def _lowest(below: float, best: float, above: float) -> float:
-    """Where the parabola through three values, one apart, is lowest, from -1/2 to 1/2 around the middle one.
-
-    A neighbour that diverged, or that was not tried, has no say.
-    """
+    """Where the parabola through three values, one apart, is lowest; 0 where one of them is infinite."""
     left, right = below - best, above - best
     if math.isinf(left) or math.isinf(right) or left + right == 0:
         return 0.0
@@ -261,29 +226,21 @@ def _lowest(below: float, best: float, above: float) -> float:
 
 
 def enough_epochs(scores: Mapping[int, float], surely_best: Callable[[int], bool], least: int = 1) -> int:
-    """Epochs after which twice as many improve a score by less than `PAYS`.
+    """Epochs after which twice as many improve a score, given by epochs, by less than `PAYS`.
 
     A shorter trial decides only if it is surely better than the longest. Otherwise trainings pay at least up to the
-    longest trial, and beyond it as far as `next_gain` says.
-
-    Args:
-        scores: By epochs, each twice those before.
-        surely_best: Whether a trial of so many epochs is surely better than the longest.
-        least: The fewest epochs, unless a shorter trial is surely better.
+    longest trial and up to `least`, and further as far as `next_gain` says.
     """
-    longest = max(scores)
-    best = min(scores, key=scores.__getitem__)
-    if surely_best(best):
-        return best
-    return max(least, longest, round(longest * (next_gain(scores) / PAYS) ** 2))
+    longest, best = max(scores), min(scores, key=scores.__getitem__)
+    extrapolated = round(longest * (next_gain(scores) / PAYS) ** 2)
+    return best if surely_best(best) else max(least, longest, extrapolated)
 
 
 def next_gain(scores: Mapping[int, float]) -> float:
     """By how much the logarithm of a score would fall if the longest trial were twice as long.
 
-    Gains are taken to fall with the root of the length, as what stochastic descent leaves behind does: by sqrt(2) from
-    doubling to doubling. There are two estimates of the last gain, from the last two trials and from all of them. The
-    larger one counts: trainings that are too long cost less than those that are too short.
+    Gains are taken to fall by sqrt(2) from doubling to doubling. Of two estimates of the last one, from two trials and
+    from all, the larger counts: trainings that are too long cost less than those that are too short.
     """
     lengths = sorted(scores)
     if len(lengths) == 1 or scores[lengths[-1]] == 0:

@@ -37,8 +37,7 @@ class RoundInfo(NamedTuple):
         return f"RoundInfo({what}, {self.members_done}/{self.plan.total} members, {time})"
 
 
-Callback = Callable[[RoundInfo], Any]
-"""Called after each call, once its members are safe."""
+Callback = Callable[[RoundInfo], Any]  # called after each call, once its members are safe
 
 
 @runtime_checkable
@@ -71,8 +70,7 @@ class Progress:
     """
 
     def __init__(self, description: str = "sampling", disable: bool | None = None) -> None:
-        self._description = description
-        self._disable = disable
+        self._description, self._disable = description, disable
         self._bar: Any = None
 
     def start(self, plan: Plan, passes_done: float) -> None:

@@ -16,8 +16,8 @@ import numpy as np
 from jax.experimental.compilation_cache import compilation_cache
 
 VARIABLE = "ANCHORWALK_CACHE"  # a folder for compiled programs, or "off"
+# Where Linux tells a process's mappings of memory, one a line, and how many it may have.
 MAPS, MOST_MAPS = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
-"""Where Linux tells a process's mappings of memory, one a line, and how many it may have."""
 LEAST_SECONDS = 0.02  # compilation that takes less is done again, which is as fast as reading a program
 KEPT = 64  # programs that are kept; more than these are forgotten, the longest unused first
 WELL, QUICKLY, ONCE = 3, 1, 0  # XLA's levels of optimisation: for runs of minutes, for shorter ones, for a single use

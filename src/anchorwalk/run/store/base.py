@@ -11,8 +11,7 @@ from anchorwalk.errors import Status
 from anchorwalk.methods.base import Draws, Member, MemberInfo, State
 from anchorwalk.types import HostArray, Params
 
-Header = Mapping[str, str]
-"""All that must be equal for a run to resume, as text: from a name such as "prior" to a value or a fingerprint."""
+Header = Mapping[str, str]  # what must be equal for a run to resume, as text: a value or a fingerprint by its name
 
 
 def status_of(draws: Draws, chains: int, count: int) -> HostArray:

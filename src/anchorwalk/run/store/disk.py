@@ -27,8 +27,7 @@ except ImportError:  # pragma: no cover  # not a POSIX system: there is no guard
     fcntl = None  # type: ignore[assignment]
 
 LOCK = "lock"
-BEFORE = {LOCK, NAME + files.TEMPORARY, COPY + files.TEMPORARY}
-"""What can stand in a folder whose run was killed before its first manifest was there."""
+BEFORE = {LOCK, NAME + files.TEMPORARY, COPY + files.TEMPORARY}  # left by a run killed before its first manifest
 
 
 class Lock:
