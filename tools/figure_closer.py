@@ -32,11 +32,12 @@ def gap(axis, found, split):
     lines += [("planned", former(), GREY, "planner of version 0.1"), ("planned", found, COLOURS["planned"], "plan_for")]
     for method, table, colour, title in lines:
         line(axis, medians(lambda budget, t=table, m=method: w1(t, split, m, budget)), colour, title)
-    axis.axhline(floor(split), color="0.35", linewidth=1, linestyle=(0, (4, 3)), label="floor of the reference")
+    axis.axhline(floor(split), color="0.35", linewidth=1, linestyle=(0, (4, 3)), label="halves of the reference")
     axis.set_yscale("log")
     axis.yaxis.set_major_formatter(PLAIN)
     axis.yaxis.set_minor_formatter(matplotlib.ticker.NullFormatter())
     axis.set_yticks([0.005, 0.01, 0.02, 0.05, 0.1])
+    axis.set_ylim(0.003)
     axis.set_title(f"UCI-Gap, split {split}: W1, less is better", fontsize=9, loc="left")
 
 
@@ -62,7 +63,7 @@ def main():
         axis.set_xlabel("epochs", fontsize=8)
         axis.tick_params(labelsize=8)
         axis.spines[["top", "right"]].set_visible(False)
-    axes[0].legend(frameon=False, fontsize=8, loc="lower left")
+    axes[0].legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0, 0.08))
     axes[2].legend(frameon=False, fontsize=8, loc="lower right")
     figure.savefig(ROOT / "docs/figures/closer.png", dpi=160)
 

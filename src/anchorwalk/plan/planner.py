@@ -17,6 +17,7 @@ from anchorwalk.walks import GuidedWalk, validate_walk
 from anchorwalk.walks.base import Walk
 
 ENOUGH_STEPS = 14_000  # steps of a first training that one chain should have before the budget pays for a second one
+GROWTH = 2 / 3  # power of the budget with which chains grow while longer trainings pay
 LATER = 0.45  # epochs of a later training, as a share of the first's
 ALONE = 7  # members of a single chain, where the budget pays for them; several chains have ten, to be judged
 LARGEST = 0.9  # share of a chain's epochs that its first training may have
@@ -132,8 +133,8 @@ def _shape(budget: int, enough: int, steps: int) -> _Shape:
         return first + (LEAST - 1) * later_of(first)
 
     needed = min(enough, math.ceil(ENOUGH_STEPS / steps))
-    # Longer trainings and more chains in equal parts, up to the length that pays.
-    chains = max(1, round(math.sqrt(budget / chain(needed))))
+    # Of a budget that grows eightfold, chains get four times as many and trainings twice the epochs, while that pays.
+    chains = max(1, round((budget / chain(needed)) ** GROWTH))
     members = LEAST if chains > 1 else ALONE
     first = max(1, min(enough, int(budget / chains / (1 + LATER * (members - 1)))))
     chains = max(1, budget // chain(first))
