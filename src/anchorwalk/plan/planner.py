@@ -102,8 +102,7 @@ def plan_for(
     recipe, left = trials.recipe, budget - trials.spent
     shape = _shape(left, left if enough is None else min(left, enough), -(-rows // recipe.batch_size))
     later = recipe.training(rows, shape.later, shape.first) if shape.members > 1 else None
-    if walk is None:
-        walk = GuidedWalk(step_size=min(1.0, shape.later / max(1, int(LATER * shape.first))))
+    walk = GuidedWalk(step_size=min(1.0, shape.later / max(1, int(LATER * shape.first)))) if walk is None else walk
     # The state of an optimiser from elsewhere may hold more than moments, such as an average of the parameters.
     known = not recipe.given or isinstance(recipe.optimizer, tuple(OPTIMIZERS))
     follows, first = later is not None, recipe.training(rows, shape.first)
