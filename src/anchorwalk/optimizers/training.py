@@ -22,8 +22,8 @@ class Training(Settings):
     """One training: an optimiser and how long it runs.
 
     Args:
-        optimizer: `Adam(...)`, `SGD(...)`, `Lion(...)`, any optax optimiser, or your own (see `Optimizer`). Its state
-            is fresh for every member.
+        optimizer: `SOAP(...)`, `Adam(...)`, `SGD(...)`, `Lion(...)`, any optax optimiser, or your own; see `Optimizer`.
+            Its state is fresh for every member, unless a method keeps it.
         epochs: Passes over the data.
         batch_size: Rows in a minibatch, at most N.
         keep: "last" keeps the parameters after the last epoch, the argmin of Algorithms 1 and 2; "best" those
