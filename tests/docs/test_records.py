@@ -137,7 +137,7 @@ def test_the_records_of_the_benchmark_are_those_that_the_page_speaks_of(script):
             for budget in (200, 500, 1000, 10_000):
                 least = 20 if method == "planned" else expected
                 assert counts["uci_gap", split, method, budget] >= least
-    for method, expected in (("ae", (10, 1, 3)), ("sae", (3, 1, 1)), ("planned", (3, 0, 1))):
+    for method, expected in (("ae", (10, 1, 3)), ("sae", (3, 1, 1)), ("planned", (3, 0, 0))):
         for budget, runs in zip((200, 500, 1000), expected, strict=True):
             assert counts.get(("dermamnist", method, budget), 0) >= runs
 
