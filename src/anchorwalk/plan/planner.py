@@ -102,7 +102,8 @@ def plan_for(
     recipe, left = trials.recipe, budget - trials.spent
     shape = _shape(left, left if enough is None else min(left, enough), -(-rows // recipe.batch_size))
     later = recipe.training(rows, shape.later, shape.first) if shape.members > 1 else None
-    walk = GuidedWalk(step_size=min(1.0, shape.later / max(1, int(LATER * shape.first)))) if walk is None else walk
+    step = round(min(1.0, shape.later / max(1, int(LATER * shape.first))), 2)
+    walk = GuidedWalk(step_size=max(0.01, step)) if walk is None else walk
     # The state of an optimiser from elsewhere may hold more than moments, such as an average of the parameters.
     known = not recipe.given or isinstance(recipe.optimizer, tuple(OPTIMIZERS))
     follows, first = later is not None, recipe.training(rows, shape.first)
@@ -113,12 +114,12 @@ def plan_for(
 
 
 class _Shape(NamedTuple):
-    """Chains, and of each the epochs of its first training, its members and the epochs of a later training."""
+    """How chains share a budget."""
 
     chains: int
-    first: int
-    members: int
-    later: int
+    first: int  # epochs of a first training
+    members: int  # of a chain
+    later: int  # epochs of a later training
 
 
 def _shape(budget: int, enough: int, steps: int) -> _Shape:
@@ -161,8 +162,8 @@ def _explain(plan: Plan, method: SAE, trials: Trials, enough: int | None, budget
         lines.append(f"No trials: they need {needed}. Rate and length are untested.")
     else:
         scores = ", ".join(f"{score:.3g} after {epochs_text(length)}" for length, score in trials.means.items())
-        pays = "more than the budget" if enough > budget else epochs_text(enough)
-        lines.append(f"Length: scores on rows held back were {scores}. Trainings pay up to {pays}.")
+        pays = "beyond the budget" if enough > budget else f"up to {epochs_text(enough)}"
+        lines.append(f"Length: scores on rows held back were {scores}. Longer trainings pay {pays}.")
     members = f"{plan.chains:,} {'chain' if plan.chains == 1 else 'chains'} x {plan.members:,} members"
     lines.append(f"Plan: {members}. First trainings have {epochs_text(first)}.")
     if method.then is not None:

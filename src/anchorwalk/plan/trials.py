@@ -27,8 +27,7 @@ from anchorwalk.types import HostArray, Key
 OPTIMIZERS = {SOAP: 2, Adam: 2, Lion: 0, SGD: 2}
 SHARE = 100  # the shortest trial has the budget divided by this
 PAIR = 2  # members of a trial
-DOUBLINGS = 2  # how often the length of trials is doubled
-MOST_RATES = 5  # rates that are tried at most
+DOUBLINGS, MOST_RATES = 2, 5  # how often the length of trials is doubled, and how many rates are tried at most
 LEAST_STEPS = 50  # steps of the shortest trial; one of fewer says nothing of the rate
 HELD_BACK, MOST_HELD_BACK = 0.25, 2000  # share of the rows, and rows at most, on which trials are scored
 LEVELS = tuple(np.linspace(0.05, 0.95, 10))  # quantiles from which the score of a predicted number is computed
