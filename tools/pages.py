@@ -80,16 +80,6 @@ def table(heads, rows):
     return "\n".join([*lines, *(f"| {' | '.join(cells)} |" for cells in rows)])
 
 
-def plan_of(found, task, budget, variant=None, method="planned"):
-    """A planned ensemble's plan in words; nothing where there is no run."""
-    for record in found.runs(task, method, budget, variant):
-        plan = record["plan"]
-        rate, epochs = (plan["first"].split(f"{name}=")[1].split(",")[0] for name in ("(rate", "epochs"))
-        each = plan["members"] // plan["chains"]
-        return f"{plan['chains']} x {epochs}{f', {each} members a chain' if each > 1 else ''}, rate {float(rate):.1g}"
-    return ""
-
-
 def error_of_median(values):
     """Its standard error: how medians of runs drawn from these runs scatter."""
     drawn = np.random.default_rng(0).choice(values, (2000, len(values)))
