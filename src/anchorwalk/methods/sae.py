@@ -113,6 +113,15 @@ class SAE(Settings):
             return self.first
         return self.then if call.kind == THEN else tree.where(number == 0, self.first, self.then)
 
+    def _walk_on(self, key: Key, walk: WalkState) -> tuple[WalkState, Array]:
+        """Algorithm 2, line 6: the anchor's next position, and the rate of acceptance."""
+        moved, info = self.walk.step(key, walk)
+        return moved, jnp.asarray(info.acceptance, float)
+
+    def _stay(self, key: Key, walk: WalkState) -> tuple[WalkState, Array]:
+        """The first member's anchor is the walk's start."""
+        return walk, jnp.ones(())
+
     def start(self, keys: Keys, problem: Problem, attempt: Array) -> SAEState:
         """Algorithm 2, lines 1 to 3."""
         init_key, walk_key = jax.random.split(keys.own)
@@ -125,9 +134,7 @@ class SAE(Settings):
         order_key, walk_key = jax.random.split(keys.own)
         walk, acceptance, start = state.walk, jnp.ones(()), state.params  # Alg. 2, line 7: from the previous optimum
         if self.then is not None and call.kind != FIRST:
-            moved, info = self.walk.step(walk_key, walk)  # Alg. 2, line 6
-            later = number > 0
-            walk, acceptance = tree.where(later, (moved, info.acceptance), (walk, acceptance))
+            walk, acceptance = jax.lax.cond(number > 0, self._walk_on, self._stay, walk_key, walk)
             if self.shift_start:  # Differs from the paper, where training starts from the previous optimum itself
                 shift = [member.anchor_at(problem, one.position)[0] for one in (walk, state.walk)]
                 start = jax.tree.map(lambda p, new, old: (p + (new - old)).astype(p.dtype), start, *shift)

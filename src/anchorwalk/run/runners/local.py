@@ -22,7 +22,7 @@ from anchorwalk.run.runners.base import Job, Layout, Result
 from anchorwalk.run.runners.layout import choose, cores
 from anchorwalk.types import HostArray, Key
 
-STARTING = Options(several_cores=False, level=ONCE)  # for programs that make keys and start chains
+KEYS = Options(several_cores=False, level=ONCE)  # for programs that make keys
 MOST_THREADS = 8  # blocks of a large network at a time by default: each needs memory for its activations
 
 
@@ -75,6 +75,7 @@ class LocalSession(AbstractContextManager["LocalSession"]):
         self.slots = threads
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="anchorwalk")
         self._options = Options(layout.wide, QUICKLY if layout.quick else WELL)
+        self._starting = Options(several_cores=False, level=ONCE if layout.quick else QUICKLY)
 
     def submit(self, job: Job) -> Future[Result]:
         """Compile the job's program, where it is not there yet, and carry it out in a thread."""
@@ -82,14 +83,14 @@ class LocalSession(AbstractContextManager["LocalSession"]):
         chains = filled(job.chains, lanes)
         if roots.ndim:
             roots = filled(roots, lanes) if lanes > 1 else roots[0]
-        make_keys = compiled(_keys, None, STARTING, roots, chains, np.uint32(0))
+        make_keys = compiled(_keys, None, KEYS, roots, chains, np.uint32(0))
         keys = make_keys(roots, chains, np.uint32(job.number))
         common = (self._method, self._problem)
         with jax.enable_x64(self._x64):
             if job.number == 0:
                 start_keys = make_keys(roots, chains, np.uint32(Stream.START))
                 first = (*common, start_keys, filled(job.attempts, lanes))
-                states = compiled(_start, None, STARTING, *first)(*first)
+                states = compiled(_start, None, self._starting, *first)(*first)
             else:
                 states = jax.tree.map(lambda leaf: filled(leaf, lanes), job.states)
             arguments = (*common, keys, np.int32(job.number), states)
