@@ -139,6 +139,11 @@ class Problem:
         return _params_like(self.init, bool(getattr(jax.config, "jax_enable_x64", False)))
 
     @property
+    def row_like(self) -> Any:
+        """One row of inputs, as shapes and dtypes."""
+        return jax.eval_shape(lambda x: tree.lane(x, slice(1)), self.data.x)
+
+    @property
     def size(self) -> int:
         """Number of parameters."""
         return tree.size(self.params_like)

@@ -118,10 +118,6 @@ class SAE(Settings):
         moved, info = self.walk.step(key, walk)
         return moved, jnp.asarray(info.acceptance, float)
 
-    def _stay(self, key: Key, walk: WalkState) -> tuple[WalkState, Array]:
-        """The first member's anchor is the walk's start."""
-        return walk, jnp.ones(())
-
     def start(self, keys: Keys, problem: Problem, attempt: Array) -> SAEState:
         """Algorithm 2, lines 1 to 3."""
         init_key, walk_key = jax.random.split(keys.own)
@@ -134,7 +130,8 @@ class SAE(Settings):
         order_key, walk_key = jax.random.split(keys.own)
         walk, acceptance, start = state.walk, jnp.ones(()), state.params  # Alg. 2, line 7: from the previous optimum
         if self.then is not None and call.kind != FIRST:
-            walk, acceptance = jax.lax.cond(number > 0, self._walk_on, self._stay, walk_key, walk)
+            stay = (walk, acceptance)
+            walk, acceptance = jax.lax.cond(number > 0, self._walk_on, lambda *_: stay, walk_key, walk)
             if self.shift_start:  # Differs from the paper, where training starts from the previous optimum itself
                 shift = [member.anchor_at(problem, one.position)[0] for one in (walk, state.walk)]
                 start = jax.tree.map(lambda p, new, old: (p + (new - old)).astype(p.dtype), start, *shift)

@@ -109,9 +109,8 @@ def describe(problem: Problem, plan: Plan) -> Description:
 def _working_set(method: Method, problem: Problem) -> int:
     """Bytes that one chain needs inside of a call: of its largest training, or of a gradient over all rows."""
     like = problem.params_like
-    row = jax.eval_shape(lambda x: tree.lane(x, slice(1)), problem.data.x)
     width = jnp.result_type(*jax.tree.leaves((like, problem.data.weights))).itemsize
-    numbers = effort_of(jax.make_jaxpr(problem.apply)(like, row).jaxpr).outputs  # of a row's forward pass
+    numbers = effort_of(jax.make_jaxpr(problem.apply)(like, problem.row_like).jaxpr).outputs  # of a row's forward pass
 
     def needs(rows: int, optimizer: Any) -> int:
         return COPIES * (tree.nbytes(like) + tree.nbytes(optimizer)) + numbers * rows * width

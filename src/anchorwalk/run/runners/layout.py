@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import jax
 
-from anchorwalk import tree
 from anchorwalk.problem import Problem
 from anchorwalk.run.runners.base import Layout
 
@@ -24,8 +23,7 @@ def choose(problem: Problem, chains: int, passes: float) -> Layout:
     """
     if jax.default_backend() != "cpu":
         return Layout(min(chains, WIDEST), wide=True)
-    row = jax.eval_shape(lambda x: tree.lane(x, slice(1)), problem.data.x)
-    traced = jax.make_jaxpr(problem.apply)(problem.params_like, row)
+    traced = jax.make_jaxpr(problem.apply)(problem.params_like, problem.row_like)
     effort = effort_of(traced.jaxpr)
     quick = passes * problem.n * max(effort) <= SHORT
     if chains == 1:

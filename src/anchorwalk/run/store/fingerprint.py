@@ -13,7 +13,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from anchorwalk import tree
 from anchorwalk.optimizers import RECIPES, Training
 from anchorwalk.problem import Problem
 from anchorwalk.run.programs import matmul_precision
@@ -40,18 +39,13 @@ def of_settings(value: Any) -> str:
 def of_network(problem: Problem) -> str:
     """A fingerprint of `init` and `apply`."""
     like = problem.params_like
-    return of_function(problem.init, jax.random.key(0)) + of_function(problem.apply, like, one_row_of(problem))
+    return of_function(problem.init, jax.random.key(0)) + of_function(problem.apply, like, problem.row_like)
 
 
 def of_convolution(problem: Problem) -> str:
     """How the network convolves, if it does: "native" by XLA's own convolution, else "patches or none"."""
-    traced = jax.make_jaxpr(problem.apply)(problem.params_like, one_row_of(problem))
+    traced = jax.make_jaxpr(problem.apply)(problem.params_like, problem.row_like)
     return "native" if "conv_general_dilated" in str(traced) else "patches or none"
-
-
-def one_row_of(problem: Problem) -> Any:
-    """One row of inputs, as shapes and dtypes."""
-    return jax.eval_shape(lambda x: tree.lane(x, slice(1)), problem.data.x)
 
 
 def of_training(training: Training, like: Any, n: int) -> str:
