@@ -201,3 +201,15 @@ def test_targets_are_kept_as_what_they_are():
     )  # fmt: skip
     assert many.data.y.tolist() == [594, 595, 596, 597, 598, 599]  # not rounded to half precision
     assert make(data=(X, np.full(6, 2**33 + 1024))).data.y.tolist() == [2**33 + 1024] * 6  # a number, not a remainder
+
+
+def test_rows_held_back_are_chosen_on_the_host_without_compiling_a_gather():
+    problem = aw.Problem(
+        lambda key: jnp.zeros(()), lambda w, x: x + w, aw.Normal(scale=1.0), aw.Prior(), data=(np.arange(20.0),) * 2
+    )
+    split = problem.hold_back(jax.random.key(0))
+    for data in (split.data, split.validation):
+        assert all(isinstance(leaf, np.ndarray) for leaf in (data.x, data.y, data.weights))
+        np.testing.assert_array_equal(data.x, data.y)  # rows stay together, in their order
+        assert (np.diff(data.x) > 0).all()
+    np.testing.assert_array_equal(np.sort(np.concatenate([split.data.x, split.validation.x])), np.arange(20.0))

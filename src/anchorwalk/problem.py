@@ -12,7 +12,7 @@ from jax.tree_util import Partial
 from anchorwalk import checks, tree
 from anchorwalk.likelihoods import Likelihood
 from anchorwalk.prior import Prior
-from anchorwalk.types import Apply, Array, Init, Inputs, Key, Params
+from anchorwalk.types import Apply, Array, HostArray, Init, Inputs, Key, Params
 
 
 @tree.node()
@@ -40,9 +40,13 @@ class Data:
         return self.room if self.rows is None else self.rows
 
     def take(self, indices: Array) -> "Data":
-        """The rows at `indices`."""
+        """The rows at `indices`, inside compiled programs."""
         x, y, weights = jax.tree.map(lambda leaf: jnp.take(leaf, indices, axis=0), (self.x, self.y, self.weights))
         return Data(x, y, weights)
+
+    def select(self, indices: HostArray) -> "Data":
+        """The rows at `indices`, on the host: nothing is compiled."""
+        return Data(*jax.tree.map(lambda leaf: np.asarray(leaf)[indices], (self.x, self.y, self.weights)))
 
     def filled(self, room: int) -> "Data":
         """The same data in arrays of `room` rows or more."""
@@ -169,8 +173,8 @@ class Problem:
         rows = max(1, int(self.n * checks.within("hold_back(share=)", share, 0, 1, open_above=True)))
         if rows >= self.n:
             checks.reject("data", f"{self.n} rows", "enough rows to hold some back", "Pass validation= or more rows.")
-        order = jax.random.permutation(key, self.n)
-        data, held_back = self.data.take(jnp.sort(order[rows:])), self.data.take(jnp.sort(order[:rows]))
+        order = np.asarray(jax.random.permutation(key, self.n))
+        data, held_back = self.data.select(np.sort(order[rows:])), self.data.select(np.sort(order[:rows]))
         return self._with(data if self.data.rows is None else data.filled(self.data.room), held_back)
 
     def filled(self, room: int, unused: Params | None = None) -> "Problem":
