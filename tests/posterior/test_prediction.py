@@ -182,15 +182,18 @@ def test_batches_of_rows_do_not_matter(batch_size):
 
 
 def test_rows_of_a_call_are_few_where_a_network_makes_much_of_each():
-    """By the compiler's account: a wide detour takes 12 MiB for some 30 rows, a small product nothing of note."""
+    """By the compiler's account: a wide detour takes 12 MiB for some 30 rows. It is not asked of a small product."""
 
     def wide(w, x):
         detour = jnp.tanh(jnp.outer(x @ w, jnp.linspace(1, 2, 100_000)))
         return detour @ jnp.linspace(1, 2, 100_000) / 100_000  # a product takes it as a whole
 
     x = np.tile(X, (10, 1))
+    asked = passes._fitting_rows.cache_info().misses
     assert passes.fitting_rows(linear_apply, {"w": WEIGHTS[0]}, x, len(x)) == passes.MOST_ROWS
+    assert passes._fitting_rows.cache_info().misses == asked
     few = passes.fitting_rows(wide, WEIGHTS[0], x, len(x))
+    assert passes._fitting_rows.cache_info().misses == asked + 1
     assert passes.LEAST_ROWS <= few <= passes.NEAR_BYTES / 400_000
     found = posterior_of(list(WEIGHTS), wide, aw.Normal(scale=0.5)).predict(x)
     assert found._passes.batch_size == few

@@ -11,6 +11,7 @@ import numpy as np
 
 from anchorwalk import tree
 from anchorwalk.likelihoods import Likelihood
+from anchorwalk.run.runners.layout import effort_of
 from anchorwalk.types import Apply, Array, Inputs, Params
 
 CACHE_BYTES = 128 * 2**20
@@ -21,6 +22,8 @@ PROBE_ROWS = 32
 LEAST_ROWS = 8
 NEAR_BYTES = 12 * 2**20
 """Memory for what a network makes on its way, up to which a CPU's caches serve it; docs/speed.md has measurements."""
+LONGEST_FLOAT = 8
+"""Bytes of a number, at the most."""
 
 
 class Passes:
@@ -65,11 +68,15 @@ def fitting_rows(apply: Apply, params: Params, x: Inputs, rows: int) -> int:
     """Rows in one call of a network, up to 1000.
 
     On a CPU what a network makes on its way should stay near: for LeNet-5, 32 rows a call are four times as fast as
-    200. So there it is a power of two whose memory fits into 12 MiB by the compiler's own account, and at least 8.
+    200. So there it is a power of two whose memory fits into 12 MiB by the compiler's own account, and at least 8. The
+    compiler is not asked where all that is made for all rows fits.
     """
     if jax.default_backend() != "cpu" or rows <= PROBE_ROWS:
         return MOST_ROWS
     like = jax.eval_shape(lambda: (params, _padded(x, 0, PROBE_ROWS, rows)))
+    made = effort_of(jax.make_jaxpr(apply)(*like).jaxpr).outputs * LONGEST_FLOAT
+    if made * min(rows, MOST_ROWS) <= NEAR_BYTES * PROBE_ROWS:
+        return MOST_ROWS
     leaves, structure = jax.tree.flatten(like)
     return _fitting_rows(apply, structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves))
 
