@@ -22,6 +22,7 @@ if _TYPE_CHECKING:
     from anchorwalk.methods.hmc import HMC
     from anchorwalk.methods.map import MAP
     from anchorwalk.methods.sae import SAE
+    from anchorwalk.methods.tempering import Tempering
     from anchorwalk.optimizers import SGD, SOAP, Adam, Lion, Optimizer, Training
     from anchorwalk.plan.describe import Description, describe
     from anchorwalk.plan.plan import Plan
@@ -97,6 +98,7 @@ __all__ = [
     "Runner",
     "Status",
     "Store",
+    "Tempering",
     "TensorBoard",
     "Training",
     "Walk",
@@ -135,6 +137,7 @@ _WHERE = {
     "methods.hmc": "HMC",
     "methods.map": "MAP",
     "methods.sae": "SAE",
+    "methods.tempering": "Tempering",
     "optimizers": "SGD SOAP Adam Lion Optimizer Training",
     "plan.describe": "Description describe",
     "plan.plan": "Plan",

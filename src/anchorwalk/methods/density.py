@@ -43,13 +43,24 @@ def prior_vectors(problem: Problem, dtype: Any) -> tuple[Array, Array]:
     return vector(problem.prior.mean), vector(problem.prior.scale)
 
 
-def log_density(problem: Problem, vector: Array) -> Array:
-    """Log p(D | θ) + log p(θ) on all the data."""
-    params, data = params_of(problem, vector), problem.data
-    log_likelihood = problem.likelihood.log_prob(problem.apply(params, data.x), data.y)
+def log_likelihood(problem: Problem, vector: Array) -> Array:
+    """Log p(D | θ) on all the data."""
+    data = problem.data
+    return jnp.sum(
+        data.weights * problem.likelihood.log_prob(problem.apply(params_of(problem, vector), data.x), data.y)
+    )
+
+
+def log_prior(problem: Problem, vector: Array) -> Array:
+    """Log p(θ)."""
     prior = jax.tree.map(lambda leaf: jnp.asarray(leaf, vector.dtype), problem.prior)
-    density: Array = jnp.sum(data.weights * log_likelihood) + prior.log_prob(params)
+    density: Array = prior.log_prob(params_of(problem, vector))
     return density
+
+
+def log_density(problem: Problem, vector: Array) -> Array:
+    """Log p(D | θ) + log p(θ)."""
+    return log_likelihood(problem, vector) + log_prior(problem, vector)
 
 
 def information(key: Key, problem: Problem, vector: Array, dense: bool) -> Array:
