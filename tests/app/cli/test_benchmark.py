@@ -113,3 +113,20 @@ def test_reference_command(tmp_path):
     assert record["evidence"]["chains"] == 2
     assert record["floor"]["w1"] > 0
     assert (tmp_path / "runs/uci_gap-split5.npz").exists()
+
+
+@pytest.mark.slow
+def test_reference_command_with_chains_from_below_and_above(tmp_path):
+    arguments = ("reference", "uci_gap", "--split", "5", "--method", "tempering")
+    counts = ("--epochs", "2", "--chains", "2", "--draws", "10", "--leapfrogs", "2", "--warmup", "1", "--rungs", "2")
+    starts = ("--start", "prior", "--start", "trained")
+    result = call(*arguments, *starts, *counts, "--folder", tmp_path / "runs", "--record", tmp_path / "record.jsonl")
+    assert result.exit_code == 0, result.output
+    (record,) = records.read(tmp_path / "record.jsonl").values()
+    assert record["evidence"]["chains"] == 4
+    assert set(record["chains"]) == {"prior", "trained"}
+    assert record["evidence"]["between_starts"][0]["w1"] > 0
+    assert "different starts" in result.output
+    wrong = call(*arguments, "--start", "above")
+    assert wrong.exit_code == 2
+    assert "one of 'prior', 'trained'" in wrong.output.replace("\n", " ")

@@ -1,6 +1,6 @@
 """From a problem to a reference posterior: chains of Hamiltonian Monte Carlo, and evidence that they have converged."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,30 +33,33 @@ class Evidence(NamedTuple):
     summary: dict[str, Any]  # R-hat and effective sample size of predictions over the test rows, for a record
 
 
-def examine(problem: Problem, vectors: HostArray, x: Any, starts: HostArray | None = None) -> Evidence:
-    """Predictions of draws, shape (chains, draws, D), on test rows, and how well the chains agree on them.
+def examine(problem: Problem, vectors: Mapping[str, HostArray], x: Any) -> Evidence:
+    """Predictions of draws on test rows, and how well the chains agree on them.
 
-    R-hat is the rank-normalised split R-hat (Vehtari et al. 2021). Halves are split by chain, so that their distance
-    shows what the chains disagree on. The spread of the chains' `starts`, shape (chains, D), is compared with the
-    posterior's.
+    `vectors` are draws of the shape (chains, draws, D), by how their chains were started. R-hat is the rank-normalised
+    split R-hat (Vehtari et al. 2021). Halves are split by chain, so that their distance shows what the chains disagree
+    on. Chains of each start are compared with those of the others.
     """
-    chains, draws, _ = vectors.shape
-    mean, scale = (part.reshape(chains, draws, *part.shape[1:]) for part in _moments(problem, vectors, x))
+    parts = [_moments(problem, draws, x) for draws in vectors.values()]
     classes = isinstance(problem.likelihood, ClassLikelihood)
 
-    def predictions(some: slice) -> HostArray:
-        """Of some of the chains."""
+    def predictions(some: Sequence[tuple[HostArray, HostArray]]) -> HostArray:
+        """Of all of these draws."""
         if classes:
-            return np.asarray(mean[some].mean((0, 1)))
-        means, scales = (part[some].reshape(-1, part.shape[2]) for part in (mean, scale))
+            return np.asarray(np.concatenate([mean.reshape(-1, *mean.shape[2:]) for mean, _ in some]).mean(0))
+        means, scales = (np.concatenate([one[k].reshape(-1, one[k].shape[2]) for one in some]) for k in (0, 1))
         return normal_mixture_quantiles(means, scales, LEVELS, ATOMS)
 
+    def half(first: int) -> HostArray:
+        return predictions([(mean[first::2], scale[first::2]) for mean, scale in parts])
+
     kind = "probabilities" if classes else "quantiles"
-    floor = distances(kind, predictions(slice(0, None, 2)), predictions(slice(1, None, 2)))
+    floor = distances(kind, half(0), half(1))
+    mean, scale = (np.concatenate(one) for one in zip(*parts, strict=True))
     quantities = {"mean": mean} if classes else {"mean": mean, "log_sd": np.log(scale)}
-    summary: dict[str, Any] = {"chains": chains, "draws": draws}
+    summary: dict[str, Any] = {"chains": len(mean), "draws": mean.shape[1]}
     for name, quantity in quantities.items():
-        flat = quantity.reshape(chains, draws, -1)
+        flat = quantity.reshape(*quantity.shape[:2], -1)
         r_hat, size = convergence.r_hat(flat), convergence.effective_size(flat)
         summary[name] = {
             "r_hat_median": float(np.median(r_hat)),
@@ -66,15 +69,14 @@ def examine(problem: Problem, vectors: HostArray, x: Any, starts: HostArray | No
             "ess_median": float(np.median(size)),
             "ess_10": float(np.quantile(size, 0.1)),
         }
-    if starts is not None:
-        start_mean, _ = _moments(problem, starts, x)
-        summary["spread_of_starts"] = float(np.mean(start_mean.std(0)))
-        summary["spread_of_posterior_means"] = float(np.mean(mean.std((0, 1))))
-    return Evidence(kind, np.asarray(predictions(slice(None)), np.float64), floor, summary)
+    if len(parts) > 1:
+        each = [predictions([one]) for one in parts]
+        summary["between_starts"] = [distances(kind, each[0], other) for other in each[1:]]
+    return Evidence(kind, np.asarray(predictions(parts), np.float64), floor, summary)
 
 
 def _moments(problem: Problem, vectors: HostArray, x: Any) -> tuple[HostArray, HostArray]:
-    """Mean and standard deviation of the target under each draw, shape (draws, rows, ...), of all chains in turn."""
+    """Mean and standard deviation of the target under each draw, shape (chains, draws, rows, ...)."""
     inputs = jax.tree.map(_single, x)
 
     def one(vector: Any) -> Any:
@@ -83,27 +85,25 @@ def _moments(problem: Problem, vectors: HostArray, x: Any) -> tuple[HostArray, H
 
     flat = np.asarray(vectors, np.float32).reshape(-1, vectors.shape[-1])
     mean, variance = jax.jit(lambda all_: jax.lax.map(one, all_, batch_size=64))(flat)
-    return np.asarray(mean, np.float64), np.sqrt(np.asarray(variance, np.float64))
+    shape = (*vectors.shape[:2], *mean.shape[1:])
+    return np.asarray(mean, np.float64).reshape(shape), np.sqrt(np.asarray(variance, np.float64)).reshape(shape)
 
 
 class Chains(NamedTuple):
-    """What the chains of a seed left: vectors of parameters, starts, and what the method says of each draw."""
+    """What the chains of a seed left: vectors of parameters, and what the method says of each draw."""
 
     vectors: HostArray  # (chains, draws, D)
-    starts: HostArray  # (chains, D)
     values: dict[str, HostArray]  # by name, each (chains, draws)
 
 
 def run(seed: int, problem: Problem, plan: Plan, folder: Path, callbacks: Sequence[Callback]) -> Chains:
     """Run or resume the chains of a seed."""
-    store = DiskStore(folder)
-    posterior = sample(jax.random.key(seed), problem, plan, store=store, callbacks=callbacks)
+    posterior = sample(jax.random.key(seed), problem, plan, store=DiskStore(folder), callbacks=callbacks)
     if not posterior.complete:
         raise KeyboardInterrupt
-    starts = np.stack([store.state(chain).start for chain in range(plan.chains)])
     shape, infos = (plan.chains, plan.members), posterior.infos
     values = {name: np.reshape([info.value(name) for info in infos], shape) for name in infos[0].values}
-    return Chains(vectors_of(posterior, plan), starts, values)
+    return Chains(vectors_of(posterior, plan), values)
 
 
 def vectors_of(posterior: Posterior, plan: Plan) -> HostArray:
@@ -115,31 +115,46 @@ def vectors_of(posterior: Posterior, plan: Plan) -> HostArray:
 def make(
     problem: Problem,
     x_test: Any,
-    plan: Plan,
+    plans: Mapping[str, Plan],
     seeds: Sequence[int],
     folder: Path,
-    callbacks: Callable[[int], Sequence[Callback]] = lambda seed: (),
+    callbacks: Callable[[str], Sequence[Callback]] = lambda name: (),
 ) -> tuple[Evidence, dict[str, Any]]:
     """Run or resume the chains and examine them: the evidence, and all that a record should say of them.
 
-    Each seed makes chains of its own, in FOLDER-seedS, and all are pooled: a reference can grow without being made
-    anew. `callbacks` gives those of a seed's run.
+    There is a plan for each way to start chains, by its name. Each plan and seed make chains of their own, in
+    FOLDER-NAME-seedS, and all are pooled: a reference can grow without being made anew. `callbacks` gives those of a
+    run by its name.
     """
-    if plan.chains % 2:
-        checks.reject("chains", plan.chains, "an even number", "Halves of the chains are compared.")
-    runs = [run(s, problem, plan, folder.with_name(f"{folder.name}-seed{s}"), list(callbacks(s))) for s in seeds]
-    pooled: Chains = jax.tree.map(lambda *parts: np.concatenate(parts), *runs)
-    evidence = examine(problem, pooled.vectors, x_test, pooled.starts)
-    tenths = np.array_split(pooled.values["log_density"], 10, axis=1)
-    digits = {"acceptance": 3, "divergent": 4, "step_size": 5}
+    for plan in plans.values():
+        if plan.chains % 2:
+            checks.reject("chains", plan.chains, "an even number", "Halves of the chains are compared.")
+    found: dict[str, Chains] = {}
+    for name, plan in plans.items():
+        labels = {seed: f"{name}-seed{seed}" for seed in seeds}
+        runs = [
+            run(seed, problem, plan, folder.with_name(f"{folder.name}-{label}"), list(callbacks(label)))
+            for seed, label in labels.items()
+        ]
+        found[name] = jax.tree.map(lambda *parts: np.concatenate(parts), *runs)
+    evidence = examine(problem, {name: chains.vectors for name, chains in found.items()}, x_test)
     about = {
         "seeds": list(seeds),
-        "plan": plan.to_json(),
-        **{name: [round(float(v), n) for v in pooled.values[name].mean(axis=1)] for name, n in digits.items()},
-        "log_density_by_tenths": [round(float(part.mean()), 1) for part in tenths if part.size],
+        "plans": {name: plan.to_json() for name, plan in plans.items()},
+        "chains": {name: _summary(chains.values) for name, chains in found.items()},
         "evidence": evidence.summary,
     }
     return evidence, about
+
+
+def _summary(values: Mapping[str, HostArray]) -> dict[str, Any]:
+    """What chains of one start say of themselves: over chains the least, median and greatest mean of each number."""
+    drift = [np.mean(part) for part in np.array_split(values["log_density"], 10, axis=1) if part.size]
+    means = {name: value.mean(axis=1) for name, value in values.items() if name != "log_density"}
+    about: dict[str, Any] = {"log_density_by_tenths": [round(float(one), 1) for one in drift]}
+    for name, mean in means.items():
+        about[name] = [float(f"{value:.3g}") for value in np.quantile(mean, [0, 0.5, 1])]
+    return about
 
 
 def _single(leaf: Any) -> HostArray:
