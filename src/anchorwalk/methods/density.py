@@ -14,13 +14,13 @@ from anchorwalk.types import Array, Key, Params
 def widened(problem: Problem) -> Problem:
     """The same problem with data and noise in float64; the prior keeps the parameters' own dtype, that of draws."""
 
-    def wide(leaf: Any) -> Any:
+    def wide(name: str, leaf: Any) -> Any:
+        if name.split("/")[0] not in ("data", "validation", "likelihood"):
+            return leaf
         return np.asarray(leaf, np.float64) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating) else leaf
 
-    copy: Problem = jax.tree.map(lambda leaf: leaf, problem)
-    for name in ("data", "validation", "likelihood"):
-        object.__setattr__(copy, name, jax.tree.map(wide, getattr(problem, name)))
-    return copy
+    same: Problem = tree.map_named(wide, problem)
+    return same
 
 
 def params_dtype(problem: Problem) -> Any:

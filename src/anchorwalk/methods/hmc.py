@@ -177,8 +177,7 @@ class HMC(Settings):
         def block(i: Array, carry: tuple[Array, Any, Array]) -> tuple[Array, Any, Array]:
             position, tuning, total = carry
             run_key, mass_key = jax.random.split(jax.random.fold_in(key, i))
-            done = jnp.zeros((), jnp.int32)
-            found = run_block(run_key, problem, position, shape, tuning, True, done, self.block, self.leapfrogs)
+            found = run_block(run_key, problem, position, shape, tuning, True, 0, self.block, self.leapfrogs)
             return found.positions[-1], found.tuning, total + self._information(mass_key, problem, found, state)
 
         begin = (state.position, tune_from(jnp.exp(state.tuning.log_step_size_avg)), jnp.zeros_like(state.mass))

@@ -96,7 +96,7 @@ def run_block(
     geometry: Geometry,
     tuning: Any,
     explore: bool,
-    done: Array,
+    done: Array | int,
     iterations: int,
     leapfrogs: int,
 ) -> Block:

@@ -218,19 +218,17 @@ def _left_over(infos: Sequence[MemberInfo]) -> dict[str, float]:
 
     Trained equally well they have one distribution; their difference has at most the noise of two members a chain.
     """
-    rows = [
-        (info.index == 0, info.chain, info.value("loss_end"), info.value("gradient_norm_end"))
-        for info in infos
-        if info.good and math.isfinite(info.value("loss_end"))
-    ]
-    first, later = (np.array([row[2:] for row in rows if row[0] is one]).reshape(-1, 2) for one in (True, False))
+    told = [info for info in infos if info.good and math.isfinite(info.value("loss_end"))]
+    ends = np.array([(info.value("loss_end"), info.value("gradient_norm_end")) for info in told]).reshape(-1, 2)
+    is_first = np.array([info.index == 0 for info in told], bool)
+    first, later = ends[is_first], ends[~is_first]
     found: dict[str, float] = {}
     for name, part in (("first", first), ("later", later)):
         loss, gradient = part.mean(axis=0) if len(part) else (math.nan, math.nan)
         found |= {f"loss_{name}": float(loss), f"gradient_{name}": float(gradient)}
     noise = math.nan
     if len(first) and len(later) > 1:
-        noise = float(later[:, 0].std(ddof=1)) * math.sqrt(2 / len({row[1] for row in rows}))
+        noise = float(later[:, 0].std(ddof=1)) * math.sqrt(2 / len({info.chain for info in told}))
     return {**found, "loss_noise": noise}
 
 

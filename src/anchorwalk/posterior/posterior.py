@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from anchorwalk import checks, tree
-from anchorwalk.errors import Status
 from anchorwalk.likelihoods import Likelihood
 from anchorwalk.methods.base import Draws, Member, MemberInfo
 from anchorwalk.posterior.diagnose import Diagnosis, examine, rectangle
@@ -30,6 +29,7 @@ class Posterior:
     them. Leaving them out is a selection: an anchor whose training diverges is not represented.
 
     Attributes:
+        likelihood: The likelihood of the run: from outputs to predictions.
         infos: What is known of every member, diverged ones included.
         settings: What the run was made with, as text: what must be equal for it to resume.
         complete: Whether the plan was done, or the run was ended before.
@@ -38,7 +38,7 @@ class Posterior:
 
     _store: Store
     _apply: Apply
-    _likelihood: Likelihood
+    likelihood: Likelihood
     infos: tuple[MemberInfo, ...]
     settings: Mapping[str, str]
     complete: bool
@@ -75,11 +75,6 @@ class Posterior:
         for chain, draws in enumerate(_chains(members)):
             store.commit(_round(chain, draws))
         return cls(store, apply, likelihood, tuple(store.infos()), {}, True)
-
-    @property
-    def likelihood(self) -> Likelihood:
-        """The likelihood of the run: from outputs to predictions."""
-        return self._likelihood
 
     @cached_property
     def _good(self) -> list[MemberInfo]:
@@ -154,7 +149,7 @@ class Posterior:
         Raises:
             InvalidInput: Inputs that do not fit the network, or a posterior without members.
         """
-        return Prediction(self.passes("predict", self._good, x, batch_size), self._likelihood)
+        return Prediction(self.passes("predict", self._good, x, batch_size), self.likelihood)
 
     def diagnose(self, x: Inputs, batch_size: int | None = None) -> Diagnosis:
         """How far chains agree on predictions, and how many independent members they are worth.
@@ -184,7 +179,7 @@ class Posterior:
         """
         used = rectangle(self.infos)
         passes = self.passes("diagnose", [info for chain in used.chains for info in chain], x, batch_size)
-        return examine(self.infos, used, self._likelihood, (outputs for _, outputs in passes.outputs()))
+        return examine(self.infos, used, self.likelihood, (outputs for _, outputs in passes.outputs()))
 
     def passes(self, argument: str, infos: Sequence[MemberInfo], x: Inputs, batch_size: int | None) -> Passes:
         """The outputs of some members on rows, for what looks at members one by one; `argument` is named in errors."""
@@ -203,10 +198,9 @@ def _chains(members: Any) -> list[list[Params]]:
     given = list(members) if isinstance(members, list | tuple) else []
     if not given:
         checks.reject("from_members(members=)", repr(members), "a list of parameters", "Pass at least one draw.")
-    chains = [given]
     nested = all(type(chain) in (list, tuple) and chain for chain in given)
-    if nested and len({_kind(draw) for chain in given for draw in chain}) == 1:
-        chains = [list(chain) for chain in given]
+    nested = nested and len({_kind(draw) for chain in given for draw in chain}) == 1
+    chains = [list(chain) for chain in given] if nested else [given]
     kinds = {_kind(draw): None for chain in chains for draw in chain}  # in their order
     if len(kinds) > 1:
         some = " and ".join(f"{structure}: {shapes}" for structure, shapes in list(kinds)[:2])
@@ -229,5 +223,4 @@ def _round(chain: int, draws: list[Params]) -> Round:
     lead = (1, len(draws))
     params = tree.lane(tree.stack([jax.tree.map(np.asarray, draw) for draw in draws]), None)
     found = Draws(params, np.zeros((*lead, 0)), np.ones(lead, bool), {})
-    status = status_of(found, *lead)
-    return Round((chain,), 0, "given", 0, 0, found._replace(good=status == Status.OK), status, 0.0, ())
+    return Round((chain,), 0, "given", 0, 0, found, status_of(found), 0.0, ())

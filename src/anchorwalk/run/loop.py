@@ -3,6 +3,7 @@
 import signal
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from anchorwalk.plan.plan import Plan
 from anchorwalk.run import programs
 from anchorwalk.run.callbacks import Callback, RoundInfo, RunCallback
 from anchorwalk.run.runners import Job, Layout, Result, Session
-from anchorwalk.run.store import Like, Round, Store
+from anchorwalk.run.store import Like, Progress, Round, Store
 from anchorwalk.run.store.base import status_of
 from anchorwalk.types import HostArray, Key
 
@@ -62,15 +63,14 @@ class Loop:
 
     def _blocks(self) -> Iterator[Block]:
         """Chains that are not finished, those equally far together."""
-        groups: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
+        groups: dict[tuple[int, int, int], list[tuple[int, int]]] = defaultdict(list)
         for run, store in enumerate(self.stores):
-            progress, failed = store.progress() if store.header() else {}, store.failed()
+            progress, failed = store.progress(), store.failed()
             for chain in self.selected:
-                at = progress.get(chain)
-                calls, attempt = (at.calls, at.attempt) if at else (0, 0)
-                self.done[run, chain] = min(calls, len(self.calls))
-                if calls < len(self.calls) and chain not in failed:
-                    groups.setdefault((calls, attempt, run if self.apart else 0), []).append((run, chain))
+                at = progress.get(chain, Progress(calls=0, members=0, attempt=0))
+                self.done[run, chain] = min(at.calls, len(self.calls))
+                if at.calls < len(self.calls) and chain not in failed:
+                    groups[at.calls, at.attempt, run if self.apart else 0].append((run, chain))
         for (number, attempt, _), lanes in sorted(groups.items()):
             for start in range(0, len(lanes), self.layout.lanes):
                 block = tuple(lanes[start : start + self.layout.lanes])
@@ -79,18 +79,18 @@ class Loop:
 
     def go(self, listeners: Sequence[Callback]) -> bool:
         """Run what is left of the plan; False if it was interrupted."""
-        whole_run = [listener for listener in listeners if isinstance(listener, RunCallback)]
-        started = []
+        started: list[RunCallback] = []
+
+        def compiling(begins: bool) -> None:
+            for listener in started:
+                if hasattr(listener, "compiling"):
+                    listener.compiling(begins)
+
         try:
-            for listener in whole_run:
-                listener.start(self.shown, self._passes_done())
-                started.append(listener)
-
-            def compiling(begins: bool) -> None:
-                for listener in started:
-                    if hasattr(listener, "compiling"):
-                        listener.compiling(begins)
-
+            for listener in listeners:
+                if isinstance(listener, RunCallback):
+                    listener.start(self.shown, self._passes_done())
+                    started.append(listener)
             with programs.watched(compiling):
                 return self._calls(listeners)
         finally:
@@ -154,10 +154,9 @@ class Loop:
         call = self.calls[block.number]
         states, draws = jax.tree.map(_read_only, (result.states, result.draws))
         _check_result(states, draws, call, self.like)
-        status = status_of(draws, len(block.lanes), call.draws)
-        bad = np.zeros(len(block.lanes), bool)
-        if call.draws and self.draws[block.number] == 0:  # a chain without a good first draw is begun anew
-            bad = status[:, 0] != Status.OK
+        status = status_of(draws)
+        # A chain without a good first draw is begun anew.
+        bad = (self.draws[block.number] == 0) & (status[:, :1] != Status.OK).any(axis=1)
         share = seconds / (len(block.lanes) * max(1, call.draws))
         good, first = np.flatnonzero(~bad), int(self.draws[block.number])
         rounds, further = list[Round](), list[Block]()

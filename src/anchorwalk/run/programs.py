@@ -5,7 +5,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
@@ -42,7 +42,7 @@ class Options(NamedTuple):
 _programs: OrderedDict[Any, Any] = OrderedDict()
 _lock = threading.Lock()
 _seconds: list[float] = []  # that each compilation took
-_watcher: ContextVar[Callable[[bool], None] | None] = ContextVar("watcher", default=None)
+_watcher: ContextVar[Callable[[bool], None]] = ContextVar("watcher", default=lambda begins: None)
 
 
 def cache_programs(folder: str | os.PathLike[str] | None = None) -> Path | None:
@@ -87,7 +87,7 @@ def compiled(function: Callable[..., Any], form: Any, options: Options, *argumen
     with _lock:
         if key not in _programs:
             _make_room()
-            watcher, began = _watcher.get() or (lambda begins: None), time.perf_counter()
+            watcher, began = _watcher.get(), time.perf_counter()
             watcher(True)
             # JAX keeps a program as long as its function lives: one for each, so that what is forgotten is gone.
             lowered = jax.jit(partial(function, form)).lower(*arguments)
@@ -138,10 +138,6 @@ def watched(watcher: Callable[[bool], None]) -> Iterator[None]:
 
 def _make_room() -> None:
     """Forget our programs at half of the memory mappings that Linux grants: XLA takes hundreds for each program."""
-    try:
-        with MAPS.open("rb") as lines:
-            used = sum(1 for _ in lines)
-        if used > int(MOST_MAPS.read_text()) // 2:
+    with suppress(OSError), MAPS.open("rb") as lines:  # other systems have no such file
+        if sum(1 for _ in lines) > int(MOST_MAPS.read_text()) // 2:
             forget()
-    except OSError:  # not Linux
-        return

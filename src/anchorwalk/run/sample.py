@@ -1,6 +1,7 @@
 """The one call: a plan's chains, call by call, until every one has its members (paper, Algorithms 1 and 2)."""
 
 from collections.abc import Collection, Sequence
+from contextlib import ExitStack
 from itertools import groupby
 from os import PathLike
 from typing import Any
@@ -159,18 +160,14 @@ def _sample(
         state = jax.eval_shape(lambda: plan.method.start(keys, problem, jnp.uint32(0)))
     like = Like(given.params_like, state)
     now = fingerprint.of_machine(cores() if layout.wide else 1)
-    opened: list[Store] = []
-    try:
+    with ExitStack() as open_now:
         for root, store in zip(roots, stores, strict=True):
             header, about = _described(root, given, problem, plan, layout, calls, selected)
             store.begin(header, like, about, now)
-            opened.append(store)
-        with runner.open(plan.method, problem, layout, len(selected) * len(roots)) as session:
-            apart = len(roots) == 1 or _shares(roots[0], plan.method, problem, calls)
-            complete = Loop(roots, plan, calls, session, layout, stores, selected, apart, like).go(listeners)
-    finally:
-        for store in opened:
-            store.end()
+            open_now.callback(store.end)
+        session = open_now.enter_context(runner.open(plan.method, problem, layout, len(selected) * len(roots)))
+        apart = len(roots) == 1 or _shares(roots[0], plan.method, problem, calls)
+        complete = Loop(roots, plan, calls, session, layout, stores, selected, apart, like).go(listeners)
     posteriors = []
     for store in stores:
         infos = tuple(i for i in store.infos() if i.chain < plan.chains and i.index < plan.members)

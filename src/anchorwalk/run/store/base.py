@@ -14,12 +14,12 @@ from anchorwalk.types import HostArray, Params
 Header = Mapping[str, str]  # what must be equal for a run to resume, as text: a value or a fingerprint by its name
 
 
-def status_of(draws: Draws, chains: int, count: int) -> HostArray:
-    """Of each of so many draws of each chain: OK where the method says so and all numbers are finite."""
-    good = np.asarray(draws.good).reshape(chains, count)
-    for leaf in jax.tree.leaves(draws.params) if count else ():
+def status_of(draws: Draws) -> HostArray:
+    """Of each draw of each chain: OK where the method says so and all numbers are finite."""
+    good = draws.good
+    for leaf in jax.tree.leaves(draws.params) if good.size else ():
         finite = np.isfinite(np.asarray(leaf, np.float32 if leaf.dtype.itemsize < 4 else None))
-        good = good & finite.reshape(chains, count, -1).all(axis=-1)
+        good = good & finite.reshape(*good.shape, -1).all(axis=-1)
     return np.where(good, int(Status.OK), int(Status.DIVERGED)).astype(np.int32)
 
 
@@ -126,8 +126,7 @@ def check_same(stored: Header, given: Header, where: str) -> None:
     if differing:
         details = "; ".join(f"{name} was {stored[name]}, is {given[name]}" for name in differing)
         remedy = "Repeat the arguments of the stored run, or choose another store."
-        given_run = f"{where} with a run of other arguments: {details}"
-        checks.reject("store", given_run, "the same run", remedy)
+        checks.reject("store", f"{where} with a run of other arguments: {details}", "the same run", remedy)
 
 
 class MemoryStore:

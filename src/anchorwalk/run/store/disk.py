@@ -95,8 +95,8 @@ class DiskStore:
         self.other_machine = other_machine
         if self.folder.exists() and not self.folder.is_dir():
             checks.reject("store", f"the file {str(self.folder)!r}", "a folder", "Choose another name.")
-        stored = read(self.folder) if self.folder.is_dir() else None
-        if stored is None and self.folder.is_dir() and any(path.name not in BEFORE for path in self.folder.iterdir()):
+        stored = read(self.folder)
+        if stored is None and self.folder.exists() and any(path.name not in BEFORE for path in self.folder.iterdir()):
             given = f"{str(self.folder)!r} with other files in it"
             checks.reject("store", given, "a run or an empty folder", "Choose another folder.")
         self._stored = stored or Manifest()
@@ -174,8 +174,8 @@ class DiskStore:
         }
         stretches = stored.environments
         former = stretches[-1] if stretches else current
-        differing = [name for name, value in current.items() if former.get(name) != value]
-        changes = [f"{name} was {former.get(name)!r}, is {current[name]!r}" for name in differing]
+        differing = {name: value for name, value in current.items() if former.get(name) != value}
+        changes = [f"{name} was {former.get(name)!r}, is {value!r}" for name, value in differing.items()]
         if changes and not self.other_machine:
             remedy = f"Pass store=DiskStore({str(self.folder)!r}, other_machine=True) to go on, not bit for bit."
             given = f"a run that was begun elsewhere: {'; '.join(changes)}"

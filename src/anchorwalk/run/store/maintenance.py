@@ -182,7 +182,7 @@ def _opened(folder: Path, verify: bool) -> Reader:
 
 
 def _manifest(folder: Path) -> Manifest:
-    manifest = read(folder) if folder.is_dir() else None
+    manifest = read(folder)
     if manifest is None:
         checks.reject("run", repr(str(folder)), "the folder of a run, with run.json", "`anchorwalk runs` lists them.")
     return manifest

@@ -155,10 +155,12 @@ def calls_for(plan: Mapping[str, Any], members: int) -> int:
 
 
 def read(folder: Path) -> Manifest | None:
-    """The manifest of a run, or its copy where it is damaged; None where there is neither.
+    """The manifest of a run, or its copy where it is damaged; None where there is neither, or no such folder.
 
     StoreDamaged where there is no good one, InvalidInput where it is of a version that is not known here.
     """
+    if not folder.is_dir():
+        return None
     reasons, other = [], None
     for name in (NAME, COPY):
         try:

@@ -124,12 +124,10 @@ class Reader:
 
     def progress(self) -> dict[int, Progress]:
         """How far each chain is."""
-        found = {}
-        for chain, members in self.members().items():  # all that tells where states were pruned
-            found[chain] = Progress(calls_for(self.manifest.about["plan"], members), members, 0)
-        for chain, part in self.manifest.latest.items():
-            found[chain] = Progress(part.number + 1, part.members, part.attempt)
-        return found
+        about, latest = self.manifest.about, self.manifest.latest
+        by_members = {chain: Progress(calls_for(about["plan"], n), n, 0) for chain, n in self.members().items()}
+        by_states = {chain: Progress(part.number + 1, part.members, part.attempt) for chain, part in latest.items()}
+        return by_members | by_states  # members are all that tells where states were pruned
 
     def complete(self) -> bool:
         """Whether all members of the plan are there; of a thinned copy, whether they were in its run."""
@@ -152,8 +150,7 @@ class Reader:
                     self._open = part, self.open(part, verify=part.file not in self._trusted)
                 return self._open[1], row, lane
             except Missing:  # a writer may have made one file of several in the meantime
-                manifest = read(self.folder) if self.folder.is_dir() else None
-                if manifest is None:
+                if (manifest := read(self.folder)) is None:
                     break
                 self._look(manifest)
             except Damaged as reason:
