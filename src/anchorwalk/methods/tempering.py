@@ -93,7 +93,7 @@ class Tempering(Settings):
     Example:
         >>> import anchorwalk as aw
         >>> aw.Plan(aw.Tempering(rungs=4, windows=(40,), thin=2, leapfrogs=5, draws=10), chains=2, members=10).epochs
-        3376
+        3440
     """
 
     rungs: int = 24
@@ -130,7 +130,7 @@ class Tempering(Settings):
     def calls(self, problem: Problem | None, members: int) -> Iterator[Call]:
         """A start, the windows of warm-up, and then draws."""
         begin = 0 if self.training is None else self.training.epochs
-        yield Call("start", draws=0, passes=begin + self.rungs)
+        yield Call("start", draws=0, passes=begin + 2 * self.rungs)
         for window in self.windows:
             yield Call("warm-up", draws=0, passes=self._passes(window) + 2 * LOOKS * self.rungs)
         for _ in range(-(-members // self.draws)):
