@@ -132,6 +132,7 @@ def test_coordinates_are_those_of_the_fisher_information():
     np.testing.assert_allclose(np.diag(scaled), 1, atol=0.15)
 
 
+@pytest.mark.slow
 def test_it_keeps_the_contract(model):
     method = aw.Tempering(3, windows=(8, 16), thin=2, leapfrogs=3, draws=3)
     aw.testing.check_method(method, model.problem)
