@@ -132,6 +132,18 @@ def test_coordinates_are_those_of_the_fisher_information():
     np.testing.assert_allclose(np.diag(scaled), 1, atol=0.15)
 
 
+def test_sides_of_one_and_long_sides_have_no_basis(monkeypatch):
+    """A state keeps its arrays from start to draws, also for a network with one output and a side that is too long."""
+    monkeypatch.setattr(tempering, "LARGEST", 4)
+    network, x = aw.networks.mlp(3, (6,), 1), np.random.default_rng(0).normal(size=(8, 3)).astype(np.float32)
+    problem = aw.Problem(network.init, network.apply, aw.Normal(scale=0.5), aw.Prior(aw.fan_in()), (x, x[:, :1]))
+    method = aw.Tempering(2, windows=(8,), thin=2, leapfrogs=1, draws=1)
+    posterior = aw.sample(KEY, problem, aw.Plan(method, 1, 1), callbacks=[])
+    assert len(posterior) == 1
+    axes = tempering.coordinates(jax.random.split(KEY, 1), problem, jnp.zeros((1, problem.size)), jnp.float32(1.0))
+    assert [(one.left is not None, one.right is not None) for one in axes] == [(True, False), (False, False)]
+
+
 @pytest.mark.slow
 def test_it_keeps_the_contract(model):
     method = aw.Tempering(3, windows=(8, 16), thin=2, leapfrogs=3, draws=3)

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 from anchorwalk import checks, tree
 from anchorwalk.methods import member
 from anchorwalk.methods.base import Call, Draws, Keys
-from anchorwalk.methods.density import log_likelihood, log_prior, params_of, prior_vectors
+from anchorwalk.methods.density import log_likelihood, log_prior, params_dtype, params_of, prior_vectors
 from anchorwalk.methods.hmc_kernel import GAIN, GAIN_DELAY, LONGEST, SHORTEST
 from anchorwalk.optimizers import Training, train
 from anchorwalk.optimizers.soap import Layout
@@ -142,7 +142,7 @@ class Tempering(Settings):
 
     def start(self, keys: Keys, problem: Problem, attempt: Array) -> TemperingState:
         """Draws from the prior, a ladder of equal ratios, and coordinates in which the prior is the identity."""
-        mean, scale = prior_vectors(problem, jnp.result_type(*jax.tree.leaves(problem.params_like)))
+        mean, scale = prior_vectors(problem, params_dtype(problem))
         shape = (self.rungs, problem.size)
         positions = mean + scale * jax.random.normal(jax.random.fold_in(keys.own, attempt), shape, scale.dtype)
         ladder = jnp.exp(jnp.linspace(jnp.log(self.hottest), 0.0, self.rungs)).astype(scale.dtype).at[-1].set(1)
@@ -156,10 +156,10 @@ class Tempering(Settings):
         """A start, a window, or draws."""
         if call.draws:
             return self._draw(keys.own, problem, state, number)
-        train_key, look_key = jax.random.split(keys.own)
         if call.kind == "warm-up":
             state = self._warm_up(keys.own, problem, state, number)
         else:
+            train_key, look_key = jax.random.split(keys.own)
             if self.training is not None:
                 optimum = self._optimum(train_key, problem, state.positions[0])
                 state = state._replace(positions=jnp.broadcast_to(optimum, state.positions.shape))
@@ -314,12 +314,15 @@ def coordinates(keys: Key, problem: Problem, places: Array, beta: Array) -> tupl
 
     def factors(this: tuple[Key, Array]) -> list[Any]:
         return [
-            (jnp.einsum("iab,icb->ac", one, one), jnp.einsum("iab,iac->bc", one, one)) if one.ndim == 3 else ()
-            for one in gradients(*this)
+            (
+                None if a.left is None else jnp.einsum("iab,icb->ac", one, one),
+                None if a.right is None else jnp.einsum("iab,iac->bc", one, one),
+            )
+            for one, a in zip(gradients(*this), prior, strict=True)
         ]
 
     summed = jax.tree.map(lambda leaf: leaf.sum(0), jax.lax.map(factors, (keys, places)))
-    bases = [tuple(_eigenvectors(factor) for factor in one) or (None, None) for one in summed]
+    bases = jax.tree.map(_eigenvectors, summed)
 
     def squares(this: tuple[Key, Array]) -> list[Array]:
         turned = zip(gradients(*this), bases, strict=True)
@@ -359,7 +362,7 @@ def _turned(matrix: Array, left: Array | None, right: Array | None) -> Array:
 
 def _plain(problem: Problem) -> tuple[Axes, ...]:
     """The prior's precision, without bases turned: each side has the identity."""
-    dtype = jnp.result_type(*jax.tree.leaves(problem.params_like))
+    dtype = params_dtype(problem)
     precision = prior_vectors(problem, dtype)[1] ** -2
     found = []
     for matrix in Layout(problem.params_like).matrices(params_of(problem, precision)):
