@@ -77,7 +77,7 @@ REFERENCE_6 := --draws 3000
 references: reference-0 reference-1 reference-5 reference-6  ## the reference posteriors of uci_gap, hours of a core
 reference-1: reference-0 # the same rows, and so the same chains
 reference-%: $(VENV)/installed
-	XLA_FLAGS=--xla_cpu_multi_thread_eigen=false $(BIN)/python -m anchorwalk reference uci_gap --split $* $(REFERENCE_$*) \
+	OPENBLAS_NUM_THREADS=1 XLA_FLAGS=--xla_cpu_multi_thread_eigen=false $(BIN)/python -m anchorwalk reference uci_gap --split $* $(REFERENCE_$*) \
 	  --record results/reference-uci_gap.jsonl --out src/anchorwalk/benchmark/references/posteriors/uci_gap-$*.npz
 
 benchmark: $(VENV)/installed  ## the records of uci_gap: all budgets, 100 runs on split 0 and 20 on the others

@@ -12,7 +12,7 @@ import anchorwalk as aw
 from anchorwalk import tree
 from anchorwalk.errors import InvalidInput
 from anchorwalk.methods import hmc
-from anchorwalk.methods.density import information, log_density, widened
+from anchorwalk.methods.density import Joint, information, log_density, widened
 from anchorwalk.methods.hmc_kernel import GAIN, GAIN_DELAY, LONGEST, SHORTEST, TARGET, geometry, run_block, tune_from
 from helpers import LinearGaussian, leaves_equal, stacked_params
 
@@ -73,7 +73,7 @@ def test_a_block_is_blackjaxs_own_kernel_with_that_mass_matrix(model):
         problem = widened(narrow)
         mass, start = jnp.asarray(model.precision), jnp.asarray([0.2, -0.4, 1.0])
         tuning = tune_from(jnp.asarray(0.5))
-        found = run_block(KEY, problem, start, geometry(mass), tuning, False, jnp.int32(7), iterations, 6)
+        found = run_block(KEY, Joint(problem), start, geometry(mass), tuning, False, jnp.int32(7), iterations, 6)
         kernel = blackjax.hmc.build_kernel()
         state = blackjax.hmc.init(start, lambda vector: log_density(problem, vector))
         log_step, expected = jnp.log(0.5), []
@@ -89,7 +89,7 @@ def test_a_block_is_blackjaxs_own_kernel_with_that_mass_matrix(model):
     # and positions exactly where it is.
     with jax.enable_x64(True):
         diagonal = jnp.diag(mass)
-        found = run_block(KEY, problem, start, geometry(diagonal), tuning, False, jnp.int32(7), iterations, 6)
+        found = run_block(KEY, Joint(problem), start, geometry(diagonal), tuning, False, jnp.int32(7), iterations, 6)
         state = blackjax.hmc.init(start, lambda vector: log_density(problem, vector))
         log_step, expected = jnp.log(0.5), []
         for i, key in enumerate(jax.random.split(KEY, iterations)):

@@ -1,6 +1,6 @@
 """The posterior's log-density of a `Problem` over one vector of parameters, and its Fisher information."""
 
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -89,12 +89,73 @@ def information(key: Key, problem: Problem, vector: Array, dense: bool) -> Array
     return total
 
 
-def mean_information(key: Key, problem: Problem, positions: Array, dense: bool) -> Array:
-    """The mean of `information` over positions."""
+class Density(Protocol):
+    """A density over vectors, from which draws of all parameters come."""
+
+    size: int  # of a vector
+
+    def prior(self) -> tuple[Array, Array]:
+        """Mean and standard deviation of the prior."""
+        ...
+
+    def log_density(self, vector: Array) -> Array:
+        """Up to a constant, the logarithm of the density."""
+        ...
+
+    def information(self, key: Key, vector: Array, dense: bool) -> Array:
+        """The Fisher information plus the prior's precision, (size, size), or (size,) of its diagonal."""
+        ...
+
+    def part(self, vector: Array) -> Array:
+        """Of a vector of all parameters those that are sampled."""
+        ...
+
+    def anchor(self, key: Key, vector: Array) -> Array:
+        """All parameters, the others drawn from the prior."""
+        ...
+
+    def complete(self, key: Key, vector: Array) -> Array:
+        """All parameters, the others drawn from the posterior given those that are sampled."""
+        ...
+
+
+class Joint:
+    """The posterior of all parameters together."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem, self.size = problem, problem.size
+
+    def prior(self) -> tuple[Array, Array]:
+        """Mean and standard deviation of the prior."""
+        return prior_vectors(self.problem, jnp.float64)
+
+    def log_density(self, vector: Array) -> Array:
+        """Log p(D | θ) + log p(θ)."""
+        return log_density(self.problem, vector)
+
+    def information(self, key: Key, vector: Array, dense: bool) -> Array:
+        """See `information`."""
+        return information(key, self.problem, vector, dense)
+
+    def part(self, vector: Array) -> Array:
+        """All of them."""
+        return vector
+
+    def anchor(self, key: Key, vector: Array) -> Array:
+        """There are no others."""
+        return vector
+
+    def complete(self, key: Key, vector: Array) -> Array:
+        """There are no others."""
+        return vector
+
+
+def mean_information(key: Key, density: Density, positions: Array, dense: bool) -> Array:
+    """The mean of the information over positions."""
     count, size = positions.shape
 
     def add(total: Array, one: tuple[Key, Array]) -> tuple[Array, None]:
-        return total + information(one[0], problem, one[1], dense), None
+        return total + density.information(one[0], one[1], dense), None
 
     begin = jnp.zeros((size, size) if dense else (size,), positions.dtype)
     return jax.lax.scan(add, begin, (jax.random.split(key, count), positions))[0] / count

@@ -21,7 +21,8 @@ import optax
 from anchorwalk import checks, tree
 from anchorwalk.methods import member
 from anchorwalk.methods.base import Call, Draws, Keys
-from anchorwalk.methods.density import log_density, mean_information, params_dtype, params_of, prior_vectors, widened
+from anchorwalk.methods.collapsed import Collapsed
+from anchorwalk.methods.density import Density, Joint, log_density, mean_information, params_dtype, params_of, widened
 from anchorwalk.methods.hmc_kernel import Block, geometry, run_block, tune_from
 from anchorwalk.optimizers import Training, train
 from anchorwalk.problem import Problem
@@ -44,7 +45,7 @@ class HMCState(NamedTuple):
     tuning: Any  # state of the dual averaging of its step size
 
 
-@tree.node(static=("windows", "thin", "leapfrogs", "block", "draws", "descent"))
+@tree.node(static=("windows", "thin", "leapfrogs", "block", "draws", "descent", "integrate_out"))
 @dataclass(frozen=True)
 class HMC(Settings):
     """Hamiltonian Monte Carlo: draws from the posterior itself, with gradients over all rows.
@@ -61,6 +62,9 @@ class HMC(Settings):
             plan's members are made and not used.
         descent: Full-batch Adam steps from a draw of the prior to a chain's start.
         training: Where a chain starts instead: at the optimum of this training towards a draw of the prior.
+        integrate_out: Name of the network's last layer, such as `dense_1`, whose weights of the mean are integrated out
+            of what is sampled, and drawn given the rest. For normal noise. Chains mix in far fewer iterations, each of
+            which costs some six times as much.
 
     Raises:
         InvalidInput: Numbers that do not go together.
@@ -79,6 +83,7 @@ class HMC(Settings):
     draws: int = 50
     descent: int = 500
     training: Training | None = None
+    integrate_out: str | None = None
 
     title = "Hamiltonian Monte Carlo"
 
@@ -115,7 +120,12 @@ class HMC(Settings):
             checks.reject("HMC", "no blackjax", "blackjax", "pip install 'anchorwalk[reference]'")
         if self.training is not None:
             problem = member.prepare(key, problem, {"HMC(training=)": self.training})
+        if self.integrate_out is not None:
+            Collapsed(problem, self.integrate_out).check()
         return widened(problem)
+
+    def _density(self, problem: Problem) -> Density:
+        return Joint(problem) if self.integrate_out is None else Collapsed(problem, self.integrate_out)
 
     def calls(self, problem: Problem | None, members: int) -> Iterator[Call]:
         """A start, the windows of warm-up, and then draws."""
@@ -132,34 +142,41 @@ class HMC(Settings):
 
     def start(self, keys: Keys, problem: Problem, attempt: Array) -> HMCState:
         """A draw from the prior; another attempt draws another one."""
-        mean, scale = prior_vectors(problem, jnp.float64)
+        mean, scale = self._density(problem).prior()
         draw = jax.random.normal(jax.random.fold_in(keys.own, attempt), scale.shape, scale.dtype)
         position = mean + scale * draw
-        mass = jnp.ones((scale.size, scale.size) if problem.size <= DENSE else scale.shape, scale.dtype)
+        mass = jnp.ones((scale.size, scale.size) if scale.size <= DENSE else scale.shape, scale.dtype)
         return HMCState(position, position, mass, jnp.zeros(()), tune_from(jnp.asarray(FIRST_STEP)))
 
     def step(self, keys: Keys, problem: Problem, state: HMCState, call: Call, number: Array) -> tuple[HMCState, Draws]:
         """A start, a window, or draws."""
         if call.draws:
             return self._draw(keys.own, problem, state, number)
+        density = self._density(problem)
         info = dict.fromkeys(("log_density", "acceptance", "divergent", "step_size"), jnp.zeros(0))
         none = _draws(problem, jnp.zeros((0, problem.size)), info)
         if call.kind == "warm-up":
-            return self._warm_up(keys.own, problem, state, number), none
+            return self._warm_up(keys.own, density, state, number), none
         descent_key, mass_key = jax.random.split(keys.own)
-        position = self._descend(descent_key, problem, state.position)
-        mass = mean_information(mass_key, problem, position[None], dense=state.mass.ndim == 2)
+        if self.training is None:
+            position = self._descend(problem, density, state.position)
+        else:
+            position = self._optimum(descent_key, problem, self.training, density, state.position)
+        mass = mean_information(mass_key, density, position[None], dense=state.mass.ndim == 2)
         return state._replace(position=position, start=position, mass=mass), none
 
-    def _descend(self, key: Key, problem: Problem, position: Array) -> Array:
-        if self.training is not None:
-            init_key, order_key = jax.random.split(key)
-            anchor = params_of(problem, position)
-            first = member.initialise(init_key, problem, jnp.uint32(0))
-            first = jax.tree.map(lambda leaf: leaf.astype(position.dtype), first)
-            return tree.ravel(train(order_key, problem, self.training, anchor, first)[0])
+    def _optimum(self, key: Key, problem: Problem, training: Training, density: Density, position: Array) -> Array:
+        init_key, order_key, anchor_key = (
+            jax.random.split(key, 3) if self.integrate_out else (*jax.random.split(key), key)
+        )
+        anchor = params_of(problem, density.anchor(anchor_key, position))
+        first = member.initialise(init_key, problem, jnp.uint32(0))
+        first = jax.tree.map(lambda leaf: leaf.astype(position.dtype), first)
+        return density.part(tree.ravel(train(order_key, problem, training, anchor, first)[0]))
+
+    def _descend(self, problem: Problem, density: Density, position: Array) -> Array:
         optimizer = optax.adam(START_RATE)
-        gradient = jax.grad(lambda vector: -log_density(problem, vector) / problem.n)
+        gradient = jax.grad(lambda vector: -density.log_density(vector) / problem.n)
 
         def step(carry: tuple[Array, Any], _: None) -> tuple[tuple[Array, Any], None]:
             vector, state = carry
@@ -169,7 +186,7 @@ class HMC(Settings):
         (position, _), _ = jax.lax.scan(step, (position, optimizer.init(position)), None, length=self.descent)
         return position
 
-    def _warm_up(self, key: Key, problem: Problem, state: HMCState, number: Array) -> HMCState:
+    def _warm_up(self, key: Key, density: Density, state: HMCState, number: Array) -> HMCState:
         """One window: the metric stays, step sizes are explored, and the next metric is gathered."""
         blocks = jnp.asarray([window // self.block for window in self.windows])[number - 1]
         shape = geometry(state.mass)
@@ -177,8 +194,8 @@ class HMC(Settings):
         def block(i: Array, carry: tuple[Array, Any, Array]) -> tuple[Array, Any, Array]:
             position, tuning, total = carry
             run_key, mass_key = jax.random.split(jax.random.fold_in(key, i))
-            found = run_block(run_key, problem, position, shape, tuning, True, 0, self.block, self.leapfrogs)
-            return found.positions[-1], found.tuning, total + self._information(mass_key, problem, found, state)
+            found = run_block(run_key, density, position, shape, tuning, True, 0, self.block, self.leapfrogs)
+            return found.positions[-1], found.tuning, total + self._information(mass_key, density, found, state)
 
         begin = (state.position, tune_from(jnp.exp(state.tuning.log_step_size_avg)), jnp.zeros_like(state.mass))
         position, tuning, total = jax.lax.fori_loop(0, blocks, block, begin)
@@ -189,13 +206,14 @@ class HMC(Settings):
         """Draws, while metric and step size go on to change by 1 / t."""
         blocks = self.draws * self.thin // self.block
         before = (number - 1 - len(self.windows)) * self.draws * self.thin
+        density, complete_key = self._density(problem), jax.random.fold_in(key, blocks)
 
         def block(state: HMCState, i: Array) -> tuple[HMCState, Block]:
             run_key, mass_key = jax.random.split(jax.random.fold_in(key, i))
             position, tuning, weight = state.position, state.tuning, state.weight
             shape, done = geometry(state.mass), before + i * self.block
-            found = run_block(run_key, problem, position, shape, tuning, False, done, self.block, self.leapfrogs)
-            seen = self._information(mass_key, problem, found, state)
+            found = run_block(run_key, density, position, shape, tuning, False, done, self.block, self.leapfrogs)
+            seen = self._information(mass_key, density, found, state)
             mass = (weight * state.mass + seen) / (weight + 1)
             after = HMCState(found.positions[-1], state.start, mass, weight + 1, found.tuning)
             return after, found._replace(tuning=jnp.full(self.block, jnp.exp(found.tuning.log_step_size_avg)))
@@ -205,17 +223,19 @@ class HMC(Settings):
         def kept(values: Array) -> Array:
             return values.reshape(self.draws, self.thin, *values.shape[2:])
 
+        keys = jax.random.split(complete_key, self.draws)
+        vectors = jax.lax.map(lambda one: density.complete(*one), (keys, kept(found.positions)[:, -1]))
         info = {
-            "log_density": kept(found.log_density)[:, -1],
+            "log_density": jax.lax.map(lambda vector: log_density(problem, vector), vectors),
             "acceptance": kept(found.acceptance).mean(axis=1),
             "divergent": kept(found.divergent).mean(axis=1),
             "step_size": kept(found.tuning)[:, -1],
         }
-        return state, _draws(problem, kept(found.positions)[:, -1], info)
+        return state, _draws(problem, vectors, info)
 
-    def _information(self, key: Key, problem: Problem, found: Block, state: HMCState) -> Array:
+    def _information(self, key: Key, density: Density, found: Block, state: HMCState) -> Array:
         every = max(1, self.block // INFORMED)
-        return mean_information(key, problem, found.positions[every - 1 :: every], dense=state.mass.ndim == 2)
+        return mean_information(key, density, found.positions[every - 1 :: every], dense=state.mass.ndim == 2)
 
 
 def _draws(problem: Problem, vectors: Array, info: dict[str, Array]) -> Draws:

@@ -1,13 +1,11 @@
 """The kernel of Hamiltonian Monte Carlo: trajectories in a chain's own metric, and the tuning of their step size."""
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from anchorwalk.methods.density import log_density
-from anchorwalk.problem import Problem
+from anchorwalk.methods.density import Density
 from anchorwalk.types import Array, Key
 
 TARGET = 0.85  # acceptance that the step size is tuned for
@@ -91,7 +89,7 @@ def tune_from(step_size: Array) -> Any:
 
 def run_block(
     key: Key,
-    problem: Problem,
+    density: Density,
     position: Array,
     geometry: Geometry,
     tuning: Any,
@@ -111,14 +109,14 @@ def run_block(
 
     kernel = blackjax.hmc.build_kernel()
     update = dual_averaging_adaptation(TARGET)[1]
-    metric, density = _metric(geometry), partial(log_density, problem)
+    metric = _metric(geometry)
 
     def iterate(carry: tuple[Any, Any], this: tuple[Key, Array]) -> tuple[Any, Any]:
         (state, tuning), (key, iteration) = carry, this
         move_key, jitter_key = jax.random.split(key)
         step = jnp.exp(tuning.log_step_size if explore else tuning.log_step_size_avg)
         step = step * jax.random.uniform(jitter_key, (), step.dtype, SHORTEST, LONGEST)
-        state, info = kernel(move_key, state, density, step, metric, leapfrogs)
+        state, info = kernel(move_key, state, density.log_density, step, metric, leapfrogs)
         acceptance = info.acceptance_rate
         if explore:
             after = update(tuning, acceptance)
@@ -128,7 +126,7 @@ def run_block(
         after = jax.tree.map(lambda new, old: new.astype(old.dtype), after, tuning)
         return (state, after), (state.position, state.logdensity, acceptance, info.is_divergent)
 
-    start = (blackjax.hmc.init(position, density), tuning)
+    start = (blackjax.hmc.init(position, density.log_density), tuning)
     numbers = done + jnp.arange(iterations)
     (_, tuning), trace = jax.lax.scan(iterate, start, (jax.random.split(key, iterations), numbers))
     positions, densities, acceptance, divergent = trace

@@ -107,10 +107,12 @@ def test_cost_is_measured_without_data(tmp_path):
 @pytest.mark.slow
 def test_reference_command(tmp_path):
     arguments = ("reference", "uci_gap", "--split", "5", "--chains", "2", "--draws", "10", "--leapfrogs", "4")
+    arguments += ("--integrate-out", "dense_1")
     result = call(*arguments, "--warmup", "1", "--folder", tmp_path / "runs", "--record", tmp_path / "record.jsonl")
     assert result.exit_code == 0, result.output
     (record,) = records.read(tmp_path / "record.jsonl").values()
     assert record["evidence"]["chains"] == 2
+    assert record["plans"]["prior"]["method"]["settings"]["integrate_out"] == "dense_1"
     assert record["floor"]["w1"] > 0
     assert (tmp_path / "runs/uci_gap-split5.npz").exists()
 
@@ -130,3 +132,6 @@ def test_reference_command_with_chains_from_below_and_above(tmp_path):
     wrong = call(*arguments, "--start", "above")
     assert wrong.exit_code == 2
     assert "one of 'prior', 'trained'" in wrong.output.replace("\n", " ")
+    wrong = call(*arguments, "--integrate-out", "dense_1")
+    assert wrong.exit_code == 2
+    assert "--method hmc" in wrong.output

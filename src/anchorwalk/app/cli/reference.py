@@ -39,6 +39,10 @@ def reference(
     ] = None,
     epochs: Annotated[int, typer.Option(help="Of the training where chains start from one.")] = 1000,
     rungs: Annotated[int, typer.Option(help="Temperatures of each chain of tempering.")] = 1,
+    integrate_out: Annotated[
+        str | None,
+        typer.Option(help="Of hmc: the last layer, such as dense_1, whose weights of the mean are integrated out."),
+    ] = None,
     chains: Annotated[int, typer.Option(help="Independent chains of each seed and start, an even number.")] = 8,
     draws: Annotated[int, typer.Option(help="Draws kept of each chain; a larger number goes on with the run.")] = 600,
     thin: Annotated[int, typer.Option(help="Iterations for each draw that is kept.")] = 10,
@@ -69,7 +73,9 @@ def reference(
             console.print(f"{case.label} has the posterior of {chains_of.label}, whose chains are used.", markup=False)
         problem, trained = chains_of.problem, recipe_for(chains_of.problem, None, None)
         trainings = {one: trained.training(problem.n, epochs) if one == "trained" else None for one in starts}
-        make_method = partial(_tempering, rungs) if method == "tempering" else _hmc
+        if method == "tempering" and integrate_out is not None:
+            checks.reject("integrate-out", integrate_out, "nothing with --method tempering", "Pass --method hmc.")
+        make_method = partial(_tempering, rungs) if method == "tempering" else partial(_hmc, integrate_out)
         plans = {
             one: Plan(make_method(draws, thin, leapfrogs, warmup, training), chains, draws)
             for one, training in trainings.items()
@@ -86,11 +92,12 @@ def reference(
     console.print(f"Written: {path}" + (f", {record}" if record else ""), markup=False, highlight=False)
 
 
-def _hmc(draws: int, thin: int, leapfrogs: int, warmup: int, training: Training | None) -> HMC:
+def _hmc(layer: str | None, draws: int, thin: int, leapfrogs: int, warmup: int, training: Training | None) -> HMC:
     block = max(thin, 50 // thin * thin)
     each = -(-50 * thin // block) * block // thin  # draws of a call, in whole blocks
     windows = tuple(-(-window // block) * block for window in HMC().windows)
-    return HMC(windows, thin, leapfrogs, block, each, training=training).shortened(warmup)
+    method = HMC(windows, thin, leapfrogs, block, each, training=training, integrate_out=layer)
+    return method.shortened(warmup)
 
 
 def _tempering(rungs: int, draws: int, thin: int, leapfrogs: int, warmup: int, training: Training | None) -> Tempering:
