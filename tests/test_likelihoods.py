@@ -106,12 +106,34 @@ def test_perturbation_of_a_heteroscedastic_normal_moves_the_mean_alone():
     np.testing.assert_allclose(gradient[..., 1], scale_gradient, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("axes", [(), (4,)], ids=["one target", "four targets"])
+def test_with_even_noise_the_mean_learns_from_the_average_variance(axes):
+    likelihood, weights = aw.HeteroscedasticNormal(), jnp.asarray([1.0, 0, 2, 1, 1, 0.5])
+    pick = (slice(None), slice(None)) if axes else (slice(None), 0)
+    pair, y, scale = jnp.asarray(PAIR)[pick], jnp.asarray(REALS)[pick], jnp.asarray(SOFT)[pick]
+
+    def log_prob(outputs, even):
+        return likelihood.log_prob(likelihood.even_noise(outputs, weights) if even else outputs, y).sum()
+
+    (value, even), (plain_value, plain) = (jax.value_and_grad(log_prob)(pair, one) for one in (True, False))
+    assert value == plain_value
+    np.testing.assert_array_equal(even[..., 1], plain[..., 1])
+    average = np.average(scale**2, axis=0, weights=weights)
+    np.testing.assert_allclose(even[..., 0], (y - pair[..., 0]) / average, rtol=1e-4, atol=1e-6)
+    # Targets that are moved by the noise are moved by each row's own.
+    noise = jnp.asarray(RNG.normal(size=y.shape), jnp.float32)
+    moved = jax.grad(lambda o: likelihood.perturbed_log_prob(likelihood.even_noise(o, weights), y, noise).sum())(pair)
+    np.testing.assert_allclose(moved[..., 0], (y + scale * noise - pair[..., 0]) / average, rtol=1e-4, atol=1e-5)
+
+
 def test_which_likelihoods_can_do_what():
     normal = [aw.Normal(scale=1.0), aw.HeteroscedasticNormal()]
     classes = [aw.Categorical(), aw.Bernoulli()]
     assert all(isinstance(one, likelihoods.NormalLikelihood) for one in normal)
     assert all(isinstance(one, likelihoods.ClassLikelihood) for one in classes)
     assert isinstance(aw.Poisson(), likelihoods.OrderedLikelihood)
+    assert isinstance(aw.HeteroscedasticNormal(), likelihoods.VaryingNoise)
+    assert not any(isinstance(one, likelihoods.VaryingNoise) for one in [aw.Normal(scale=1.0), *classes])
     for one in [*classes, aw.Poisson()]:
         assert not isinstance(one, likelihoods.NormalLikelihood)
     for one in classes:
@@ -189,6 +211,7 @@ BROKEN = {
     "no noise": ({"perturbed_log_prob": lambda s, o, y, e: s.log_prob(o, y)}, "with noise"),
     "noise in units": ({"perturbed_log_prob": lambda s, o, y, e: s.log_prob(o, y + e)}, "with noise"),
     "no zero of noise": ({"perturbed_log_prob": lambda s, o, y, e: s.log_prob(o, y + e + 1)}, "without noise"),
+    "outputs that move": ({"even_noise": lambda s, o, weights: 2 * o}, "even_noise"),
     "no check": ({"check": lambda s, o, y, argument="data": y}, "check must refuse"),
     "an array in its json": ({"to_json": lambda s: {"scale": np.ones(1)}}, "to_json"),
     "another json": ({"to_json": lambda s: {"name": "Changed", "settings": {"scale": 1.0}}}, None),

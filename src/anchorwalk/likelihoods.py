@@ -33,6 +33,7 @@ class Likelihood(Protocol):
     | `entropy` | probabilities, entropy and mutual information of classes |
     | `cdf` and `snap` | quantiles and intervals |
     | `perturbed_log_prob` | `SAE(perturb_targets=True)` |
+    | `even_noise` | `Training(mean_first=)` |
     | `to_json` | its settings in a stored run, which `load` compares |
 
     `anchorwalk.testing.check_likelihood` runs the contract on your own.
@@ -96,6 +97,15 @@ class NormalLikelihood(Likelihood, Protocol):
 
     def perturbed_log_prob(self, outputs: Array, y: Array, noise: Array) -> Array:
         """`log_prob` with the targets moved by `noise` standard deviations."""
+        ...
+
+
+@runtime_checkable
+class VaryingNoise(Likelihood, Protocol):
+    """A likelihood whose noise differs from row to row."""
+
+    def even_noise(self, outputs: Array, weights: Array) -> Array:
+        """The same outputs, from which the mean learns as if the noise of all rows, weighted, were their average."""
         ...
 
 
@@ -270,6 +280,19 @@ class HeteroscedasticNormal(Settings):
         still = jax.lax.stop_gradient(mean)
         moved = _normal_log_prob(y + fixed * noise, mean, fixed)
         return _sum_outputs(moved + _normal_log_prob(y, still, scale) - _normal_log_prob(y, still, fixed))
+
+    def even_noise(self, outputs: Array, weights: Array) -> Array:
+        """The same outputs; the gradient of the mean is that with the weighted average of the rows' variances.
+
+        Where a network predicts much noise its mean learns little, and so the noise stays: the mean is better learned
+        first (Seitzer et al. 2022 look at this trap).
+        """
+        mean, scale = _mean_and_scale(outputs)
+        variance = jax.lax.stop_gradient(jnp.square(scale))
+        shares = (weights / jnp.sum(weights)).reshape(-1, *(1,) * (mean.ndim - 1))
+        ratio = variance / jnp.sum(shares * variance, axis=0)
+        still = jax.lax.stop_gradient(mean)
+        return outputs.at[..., 0].set(still + ratio * (mean - still))
 
     def mean(self, outputs: Array) -> Array:
         """The predicted mean."""

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from anchorwalk import tree
-from anchorwalk.likelihoods import NormalLikelihood
+from anchorwalk.likelihoods import NormalLikelihood, VaryingNoise
 from anchorwalk.problem import Data, Problem
 from anchorwalk.types import Array, Params
 
@@ -77,7 +77,14 @@ def in_order(data: Data, size: int) -> Batches:
     return Batches(jnp.arange(data.room), data.n, size)
 
 
-def anchored_loss(problem: Problem, anchor: Params, params: Params, batch: Batch, noise: Array | None = None) -> Array:
+def anchored_loss(
+    problem: Problem,
+    anchor: Params,
+    params: Params,
+    batch: Batch,
+    noise: Array | None = None,
+    even: Array | None = None,
+) -> Array:
     """An unbiased estimate of the anchored loss from one minibatch, in nats per row.
 
     The mean runs over the rows that are present, so that a batch with a row less has no bias.
@@ -88,18 +95,29 @@ def anchored_loss(problem: Problem, anchor: Params, params: Params, batch: Batch
         params: θ.
         batch: Rows to use.
         noise: Perturbation of all targets in units of the likelihood's noise, or None.
+        even: Whether the mean learns as if the noise of all rows of the batch were the same, or None for never.
     """
     present = batch.present.astype(problem.data.weights.dtype)
-    log_prob = log_likelihood(problem, problem.data, params, batch, noise)
+    log_prob = log_likelihood(problem, problem.data, params, batch, noise, even)
     mean = jnp.sum(present * log_prob) / jnp.sum(present)
     return -(mean + problem.prior.anchored_log_prob(anchor, params) / problem.n)
 
 
-def log_likelihood(problem: Problem, data: Data, params: Params, batch: Batch, noise: Array | None = None) -> Array:
+def log_likelihood(
+    problem: Problem,
+    data: Data,
+    params: Params,
+    batch: Batch,
+    noise: Array | None = None,
+    even: Array | None = None,
+) -> Array:
     """Weighted log-likelihood of each row of a batch of `data`."""
     rows = data.take(batch.indices)
     outputs = problem.apply(params, rows.x)
     outputs = outputs.astype(tree.precise(outputs.dtype))
+    if even is not None:
+        assert isinstance(problem.likelihood, VaryingNoise)
+        outputs = jnp.where(even, problem.likelihood.even_noise(outputs, batch.present * rows.weights), outputs)
     if noise is None:
         return rows.weights * problem.likelihood.log_prob(outputs, rows.y)
     assert isinstance(problem.likelihood, NormalLikelihood)

@@ -110,6 +110,49 @@ def test_training_is_the_plain_loop(optimizer):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
 
 
+def varying_problem():
+    """A line whose noise grows with x, from outputs (mean, scale) that share no parameter."""
+    rng = np.random.default_rng(5)
+    x = rng.uniform(size=60).astype(np.float32)
+    y = 2 * x + (0.05 + x) * rng.normal(size=60).astype(np.float32)
+
+    def apply(params, x):
+        return jnp.stack([params["mean"] * x, params["noise"][0] + params["noise"][1] * x], axis=-1)
+
+    start = {"mean": jnp.float32(0), "noise": jnp.asarray([0.0, 0.0])}
+    return aw.Problem(lambda key: start, apply, aw.HeteroscedasticNormal(), aw.Prior(10.0), (x, y))
+
+
+def test_the_mean_is_learned_first_for_a_share_of_the_epochs():
+    """Full batches and a rate so low that a step is the gradient: with an even noise that of least squares."""
+    problem = varying_problem()
+    noise, x, y = jnp.asarray([-3.0, 3.0]), problem.data.x, problem.data.y
+    start, anchor = {"mean": jnp.float32(0), "noise": noise}, {"mean": jnp.float32(0), "noise": noise}
+    scale = jax.nn.softplus(noise[0] + noise[1] * x)
+    rate = 1e-3
+
+    def moved(mean_first, epochs):
+        training = aw.Training(aw.SGD(rate, end_rate=rate), epochs, batch_size=60, mean_first=mean_first)
+        return train(jax.random.key(0), problem, training, anchor, start).params
+
+    even, plain = (float((x * y / variance).mean()) for variance in (jnp.mean(scale**2), scale**2))
+    assert plain > 1.1 * even
+    assert float(moved(1.0, 1)["mean"]) == pytest.approx(rate * even, rel=1e-4)
+    assert float(moved(0.0, 1)["mean"]) == pytest.approx(rate * plain, rel=1e-4)
+    assert float(moved(None, 1)["mean"]) == pytest.approx(float(moved(0.0, 1)["mean"]), rel=1e-6)
+    half = float(moved(0.5, 2)["mean"])  # one epoch of each; the second begins where the first has ended
+    assert half == pytest.approx(rate * (even + plain), rel=0.03)
+    for share in (1.0, None):
+        np.testing.assert_allclose(moved(share, 1)["noise"], moved(0.0, 1)["noise"], rtol=1e-6)
+
+
+def test_only_noise_that_varies_can_wait_for_the_mean():
+    problem = small_problem()
+    plan = aw.Plan(aw.AE(aw.Training(aw.SGD(0.1), 1, 7, mean_first=0.5)))
+    with pytest.raises(InvalidInput, match=r"mean_first=0.5 with .*HeteroscedasticNormal\(\).*mean_first=None"):
+        aw.sample(jax.random.key(0), problem, plan, callbacks=[])
+
+
 def test_keep_best_returns_the_best_epoch_on_validation_rows():
     base = small_problem()
     # Validation rows that contradict the data: the better the fit, the worse they do.
@@ -188,6 +231,7 @@ def test_lion_moves_every_parameter_by_the_rate():
             r"Training.from_json: got TypeError.*optimizer",
         ),
         (lambda: aw.Training(aw.SGD(0.1), epochs=1, batch_size=0), r"Training\(batch_size=\): got 0"),
+        (lambda: aw.Training(aw.SGD(0.1), 1, 1, mean_first=1.5), r"Training\(mean_first=\): got 1.5.*\[0, 1\]"),
         (
             lambda: aw.Training(aw.SGD(0.1), 1, 1, keep="all"),
             r"Training\(keep=\): got 'all', expected one of 'last', 'best'",
@@ -205,7 +249,7 @@ def test_bad_settings_are_refused(make, message):
     ids=repr,
 )
 def test_trainings_are_made_again_from_their_json(optimizer):
-    training = aw.Training(optimizer, epochs=2, batch_size=8, keep="best", evaluate=False)
+    training = aw.Training(optimizer, epochs=2, batch_size=8, keep="best", evaluate=False, mean_first=0.5)
     encoded = json.loads(json.dumps(training.to_json()))
     assert aw.Training.from_json(encoded) == training
     assert encoded["name"] == "Training"
@@ -231,6 +275,8 @@ def test_the_fingerprint_of_an_own_optimizer_is_of_what_it_computes():
         fingerprint.of_training(aw.Training(aw.SGD(0.1), 3, 8), {}, 24)
         == f"{aw.SGD(0.1)}, epochs=3, batch_size=8, keep='last'"
     )
+    first = aw.Training(aw.SGD(0.1), 3, 8, mean_first=0.5)
+    assert fingerprint.of_training(first, {}, 24).endswith("keep='last', mean_first=0.5")
 
 
 def test_trainings_can_be_compared():

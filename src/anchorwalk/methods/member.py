@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from anchorwalk import checks, tree
-from anchorwalk.likelihoods import NormalLikelihood
+from anchorwalk.likelihoods import NormalLikelihood, VaryingNoise
 from anchorwalk.methods.base import Call, Draws, Keys
 from anchorwalk.objective import Evaluation, anchored_loss, evaluate, in_order
 from anchorwalk.optimizers import Training, train
@@ -97,6 +97,9 @@ def prepare(key: Key, problem: Problem, trainings: dict[str, Training | None]) -
         problem = problem.hold_back(key)
         held_back = ', a tenth of which is held back for keep="best"'
     for name, training in used.items():
+        if training.mean_first is not None and not isinstance(problem.likelihood, VaryingNoise):
+            given = f"mean_first={training.mean_first} with {type(problem.likelihood).__name__}()"
+            checks.reject(name, given, "a likelihood such as HeteroscedasticNormal()", "Set mean_first=None.")
         if training.batch_size > problem.data.room:
             given = f"batch_size={training.batch_size} for {problem.n} rows of data{held_back}"
             checks.reject(name, given, "a batch no larger than the data", f"Set batch_size={problem.n} or less.")

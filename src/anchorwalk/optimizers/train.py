@@ -151,11 +151,11 @@ def train(
     dtype = problem.data.weights.dtype
     optimizer = training.build(problem.n)
 
-    def step(number: Array, batch: Batch, inner: _Inner) -> tuple[_Inner, Params]:
+    def step(number: Array, batch: Batch, even: Array | None, inner: _Inner) -> tuple[_Inner, Params]:
         """What follows a step, and its gradient."""
 
         def batch_loss(params: Params) -> Array:
-            return anchored_loss(problem, anchor, params, batch, noise)
+            return anchored_loss(problem, anchor, params, batch, noise, even)
 
         params, state, total = inner
         loss, gradient = jax.value_and_grad(batch_loss)(params)
@@ -169,9 +169,10 @@ def train(
     def epoch(number: Array, carry: _Carry) -> _Carry:
         batches = shuffled(jax.random.fold_in(key, number), problem.data, training.batch_size)
         before = number * batches.steps
+        even = None if training.mean_first is None else number < training.mean_first * training.epochs
 
         def one(i: Array, inner: _Inner) -> tuple[_Inner, Params]:
-            return step(before + i, batches[i], inner)
+            return step(before + i, batches[i], even, inner)
 
         start = _Inner(carry.params, carry.state, jnp.zeros((), dtype))
         if isinstance(optimizer, Renewing):

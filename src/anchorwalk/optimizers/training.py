@@ -30,6 +30,9 @@ class Training(Settings):
             after the epoch with the least anchored loss on validation rows, as the authors did.
         evaluate: Whether to compute the full-data loss and gradient norm before and after training (each costs
             about an epoch); without it `MemberInfo` holds NaN in their place.
+        mean_first: The first share of the epochs in which the mean learns as if the noise of all rows of a batch were
+            the same, such as 0.5, for likelihoods with noise that varies: the mean is learned first, and then where it
+            is uncertain. The objective stays the same. None for never; 0 too, in a program that other shares use.
 
     Raises:
         InvalidInput: A number out of its range, or something that is no optimiser.
@@ -45,6 +48,7 @@ class Training(Settings):
     batch_size: int
     keep: Literal["last", "best"] = "last"
     evaluate: bool = True
+    mean_first: float | None = None
     room: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -56,6 +60,8 @@ class Training(Settings):
         object.__setattr__(self, "epochs", checks.count("Training(epochs=)", self.epochs))
         object.__setattr__(self, "batch_size", checks.count("Training(batch_size=)", self.batch_size))
         checks.choice("Training(keep=)", self.keep, ("last", "best"))
+        if self.mean_first is not None:
+            object.__setattr__(self, "mean_first", checks.within("Training(mean_first=)", self.mean_first, 0, 1))
         # Epochs are a number in the compiled program, which has room for a trace of so many of them.
         room = max(LEAST_ROOM, 1 << (self.epochs - 1).bit_length()) if self._any_steps else self.epochs
         object.__setattr__(self, "room", room)

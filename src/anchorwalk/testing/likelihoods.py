@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from anchorwalk import checks
-from anchorwalk.likelihoods import ClassLikelihood, Likelihood, NormalLikelihood, OrderedLikelihood
+from anchorwalk.likelihoods import ClassLikelihood, Likelihood, NormalLikelihood, OrderedLikelihood, VaryingNoise
 from anchorwalk.testing.common import DKW, close, require
 from anchorwalk.types import Array, HostArray, Key
 
@@ -42,6 +42,7 @@ def check_likelihood(likelihood: Likelihood, outputs: Any, y: Any, key: Key | No
     - `cdf` rises from 0 to 1 and is that of the draws; mean, variance (to 1%) and, with one target a row, `log_prob`
       follow from it. `snap` leaves draws as they are.
     - `perturbed_log_prob` is `log_prob` of targets that are moved by so many standard deviations.
+    - `even_noise` leaves the outputs as they are, whatever it does to gradients.
 
     Draws are judged by bounds that hold for every distribution with a finite variance: a median of means, and the
     inequality of Dvoretzky, Kiefer and Wolfowitz. With up to ten targets a row, a likelihood that keeps the contract
@@ -87,6 +88,9 @@ def check_likelihood(likelihood: Likelihood, outputs: Any, y: Any, key: Key | No
             _check_mean(squares, variance, squares.var(axis=0), "the variance of draws is not `variance`")
     if isinstance(likelihood, NormalLikelihood):
         _check_perturbed(likelihood, outputs, y, variance, one_key)
+    if isinstance(likelihood, VaryingNoise):
+        same = np.array_equal(likelihood.even_noise(outputs, jnp.ones(len(outputs))), outputs)
+        require(same, "even_noise must return the outputs as they are")
     _check_json(likelihood)
 
 

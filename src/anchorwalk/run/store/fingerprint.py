@@ -55,7 +55,8 @@ def of_training(training: Training, like: Any, n: int) -> str:
         bare = training.build(n)
         value = {"value": jnp.zeros(()), "value_fn": lambda params: jnp.zeros(())}
         optimizer += f" {of_function(lambda g: bare.update(g, bare.init(g), g, grad=g, **value), like)}"
-    return f"{optimizer}, epochs={training.epochs}, batch_size={training.batch_size}, keep={training.keep!r}"
+    first = "" if training.mean_first is None else f", mean_first={training.mean_first}"
+    return f"{optimizer}, epochs={training.epochs}, batch_size={training.batch_size}, keep={training.keep!r}{first}"
 
 
 def of_method(method: Any, problem: Problem) -> dict[str, str]:
