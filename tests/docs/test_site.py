@@ -197,8 +197,8 @@ def test_the_page_on_the_command_line(houses):
 
 
 def test_the_limits_that_the_page_on_the_command_line_tells(houses):
-    from anchorwalk.app.tables.columns import MOST_LEVELS
     from anchorwalk.app.tables.reading import KINDS
+    from anchorwalk.integrations.sklearn.encoding import MOST_LEVELS
 
     text = (DOCS / "howto/command_line.md").read_text()
     assert f"up to {MOST_LEVELS} of them" in text

@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 
 from anchorwalk.app import tables
 from anchorwalk.app.cli import app
-from anchorwalk.app.tables.columns import Encoding, Levels, Numeric
+from anchorwalk.app.tables.columns import Options
+from anchorwalk.app.tables.prepare import target
 from anchorwalk.errors import InvalidInput
 
 RNG = np.random.default_rng(0)
@@ -81,7 +82,9 @@ def classification(files):
 
 def test_fit_says_what_it_did_with_the_columns(regression):
     _, said = regression
-    assert "price: taken as a number" in said
+    assert "price: to predict, taken as a number" in said
+    assert "size: numbers from" in said
+    assert "id: left out, as you say" in said
     assert "town: 3 texts" in said
     assert "land: left out, it is 'DE' in every row" in said
     assert "garden:" in said
@@ -97,7 +100,7 @@ def test_predictions_are_those_of_the_model(regression, files):
     assert len(found) == ROWS
     np.testing.assert_allclose(found["std"] ** 2, found["epistemic_std"] ** 2 + found["aleatoric_std"] ** 2, rtol=1e-6)
     model = tables.load(folder)
-    x, _ = model.encoding.apply(tables.read(files / "houses.csv"))
+    x = tables.read(files / "houses.csv")[[form.name for form in model.forms]]
     mean, std = model.estimator.predict(x, return_std=True)
     low, high = model.estimator.predict_interval(x, coverage=0.8)
     for name, expected in {"mean": mean, "std": std, "low": low, "high": high}.items():
@@ -108,7 +111,7 @@ def test_predictions_are_those_of_the_model(regression, files):
 
 def test_class_predictions(classification, files):
     folder, said = classification
-    assert "dear: taken as 2 classes (no, yes)" in said
+    assert "dear: to predict, taken as 2 classes ('no', 'yes')" in said
     out = files / "classes.csv"
     run("predict", folder, files / "houses.csv", "--out", out)
     found = pd.read_csv(out, index_col="row")
@@ -149,7 +152,7 @@ def test_settings_from_a_file(files, tmp_path):
     )
     run("fit", files / "houses.csv", "--config", settings, "--out", tmp_path / "run", "--seed", "4")
     model = tables.load(tmp_path / "run")
-    assert model.settings["seed"] == 4
+    assert model.settings.seed == 4
     assert model.estimator.posterior_[0, 0].params["network"]["dense_0"]["kernel"].shape[1] == 7
     run("init", settings, code=2)
 
@@ -185,10 +188,10 @@ def test_bad_settings_are_named(files, tmp_path, content, message):
         ("a,y\n1,2\n2,2\n", (), "a column that varies"),
         ("a,y\n1,2\n1,3\n", (), "at least one feature that varies"),
         ("a,y\n1,\n2,3\n", (), "two rows at least"),
-        ("a,y\ninf,2\n2,3.5\n", (), "infinity in row 0, counted from 0"),
+        ("a,y\ninf,2\n2,3.5\n", (), "'inf' in row 0, counted from 0"),
         ("a,y\n1,x\n2,3.5\n", ("--task", "regression"), "'x' in row 0, counted from 0"),
         ("a,y\n1,2\n2,3.5\n", ("--drop", "b"), "'b'"),
-        ("a,y\n" + "".join(f"t{i},{i}.5\n" for i in range(60)), (), "Is it an identifier"),
+        ("a,y\n" + "".join(f"t{i},{i}.5\n" for i in range(60)), (), "at least one feature that varies"),
         ('a,y\n1,2\n"2,3\n', (), "CSV"),
     ],
 )
@@ -272,18 +275,6 @@ def test_new_levels_and_gaps_are_told(regression, files, tmp_path):
     assert len(pd.read_csv(tmp_path / "p.csv")) == ROWS
 
 
-def test_encoding_as_numbers():
-    table = pd.DataFrame({"a": [1.0, np.nan, 3.0], "b": ["x", None, "y"], "c": [True, False, True]})
-    encoding = Encoding.learn(table, set())
-    assert encoding.columns == (Numeric("a", 2.0, True), Levels("b", ("", "x", "y")), Numeric("c", 1.0, False))
-    x, notes = encoding.apply(table)
-    expected = [[1, 0, 0, 1, 0, 1], [2, 1, 1, 0, 0, 0], [3, 0, 0, 0, 1, 1]]
-    np.testing.assert_array_equal(x, expected)
-    assert not notes
-    assert encoding.names == ["a", "a is missing", "b is missing", "b = x", "b = y", "c"]
-    assert Encoding.from_json(encoding.to_json()) == encoding
-
-
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 def test_separators_and_a_byte_order_mark(tmp_path, separator):
     path = tmp_path / "t.csv"
@@ -293,13 +284,23 @@ def test_separators_and_a_byte_order_mark(tmp_path, separator):
     assert table.iloc[0].tolist() == [1, 2.5]
 
 
-def test_whole_numbers_are_classes_only_where_they_are_few(tmp_path):
-    from anchorwalk.app.tables.model import _task
-
-    assert _task(pd.Series([0, 1] * 30)) == "classification"
-    assert _task(pd.Series(range(60))) == "regression"
-    assert _task(pd.Series([0.5, 1.5] * 30)) == "regression"
-    assert _task(pd.Series([True, False])) == "classification"
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([0, 1] * 30, "text"),
+        (range(60), "number"),
+        ([0.5, 1.5] * 30, "number"),
+        ([True, False], "text"),
+        (["0", "1"] * 30, "text"),
+        (["1,000", "2,000"] * 30, "number"),
+        (["1 %", "2 %"] * 30, "number"),
+    ],
+)
+def test_whole_numbers_are_classes_only_where_they_are_few_and_plain(values, kind):
+    settings = tables.FitSettings(target="y")
+    form, _, words = target(pd.Series(values, name="y"), settings, Options())
+    assert form.kind == kind
+    assert "--task says otherwise" in words
 
 
 @pytest.mark.slow

@@ -17,6 +17,11 @@ def show_tracebacks(wanted: bool) -> None:
     _debug = wanted
 
 
+def plain() -> Console:
+    """A console that prints users' texts as they are: names such as "price [/m2]" are no markup."""
+    return Console(markup=False, highlight=False, emoji=False)
+
+
 @contextmanager
 def shown(console: Console) -> Iterator[None]:
     """Show an error of ours, or of the file system, without a traceback."""

@@ -9,12 +9,15 @@ from rich.console import Console
 from rich.table import Table
 
 from anchorwalk import checks
-from anchorwalk.app.cli.errors import shown
+from anchorwalk.app.cli.errors import plain, shown
 from anchorwalk.errors import InvalidInput
 
 WANTED = ("pandas", "pyarrow", "pydantic", "yaml", "sklearn")
 SETTINGS_FILE = Path("anchorwalk.yaml")
 
+Decimal = Annotated[str | None, typer.Option(help="The decimal sign of a CSV file: . or , (by default it finds out).")]
+Separator = Annotated[str | None, typer.Option(help="Between fields of a CSV file (by default it finds out).")]
+Encoding = Annotated[str | None, typer.Option(help="Of a CSV file's letters, such as cp1252; by default UTF-8.")]
 Run = Annotated[Path, typer.Argument(help="The folder that `anchorwalk fit --out` made.")]
 
 
@@ -23,7 +26,7 @@ def init(
     target: Annotated[str, typer.Option(help="The column to predict.")] = "y",
 ) -> None:
     """Write a YAML file of all settings of `fit`, with comments, to change and to pass as --config."""
-    console = Console()
+    console = plain()
     with shown(console):
         _check_libraries()
         from anchorwalk import files
@@ -37,7 +40,7 @@ def init(
 
 
 def fit(
-    data: Annotated[Path, typer.Argument(help="A CSV or Parquet file, names in the first line.")],
+    data: Annotated[Path, typer.Argument(help="A CSV (or .csv.gz) or Parquet file, names in the first line.")],
     target: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for the run; the same command goes on there.")] = Path("runs/table"),
     task: Annotated[str | None, typer.Option(help="auto, regression or classification.")] = None,
@@ -45,31 +48,48 @@ def fit(
     seconds: Annotated[float | None, typer.Option(help="Train for about so long instead.")] = None,
     method: Annotated[str | None, typer.Option(help="sae, ae or deep_ensemble.")] = None,
     drop: Annotated[list[str] | None, typer.Option(help="A column to leave out; may be repeated.")] = None,
+    types: Annotated[
+        list[str] | None, typer.Option("--as", help="What a column is: NAME=number, date or text; may be repeated.")
+    ] = None,
+    texts: Annotated[
+        str | None, typer.Option(help="Texts as one_hot or target means; by default by their number.")
+    ] = None,
+    missing: Annotated[
+        list[str] | None, typer.Option(help="A text that means missing, in place of ?, -, NA, ...; may be repeated.")
+    ] = None,
+    decimal: Decimal = None,
+    thousands: Annotated[str | None, typer.Option(help="The sign between groups of digits; auto, or none.")] = None,
+    dates: Annotated[str | None, typer.Option(help="The format of dates, such as %d/%m/%Y.")] = None,
+    separator: Separator = None,
+    encoding: Encoding = None,
     noise: Annotated[str | None, typer.Option(help="Regression: constant, or varying with the features.")] = None,
     seed: Annotated[int | None, typer.Option(help="Decides everything that is random.")] = None,
     config: Annotated[Path | None, typer.Option(help="Settings in YAML, as `anchorwalk init` writes.")] = None,
 ) -> None:
     """Fit an ensemble of networks to a table: honest uncertainty for each prediction.
 
-    Numbers may be missing, texts become columns of zeros and ones, and what cannot be used is named. Ctrl-C ends the
-    run after its present round; the same command goes on.
+    What became of each column is listed: numbers (as 1,234.50, 1.234,50 € or 12%), dates, texts, and what is left out.
+    Ctrl-C ends the run after its present round; the same command goes on.
 
     Example: anchorwalk fit houses.csv --target price --drop id --out runs/houses
     """
-    console = Console()
+    console = plain()
     with shown(console):
         _check_libraries()
         from anchorwalk.app import tables
 
         given: dict[str, Any] = {"target": target, "task": task, "budget": budget, "seconds": seconds, "method": method}
-        given |= {"drop": tuple(drop) if drop else None, "noise": noise, "seed": seed}
+        given |= {"drop": tuple(drop) if drop else None, "noise": noise, "seed": seed, "texts": texts}
+        given |= {"types": dict(map(_named, types)) if types else None, "missing": tuple(missing) if missing else None}
+        given |= {"decimal": decimal, "thousands": thousands, "dates": dates}
+        given |= {"separator": _separator(separator), "encoding": encoding}
         settings = tables.FitSettings.gather(config, given)
-        table = tables.read(data)
-        console.print(f"{data.name}: {len(table):,} rows, {len(table.columns)} columns", markup=False, highlight=False)
+        table = tables.read(data, settings.reading)
+        console.print(f"{data.name}: {len(table):,} rows, {len(table.columns)} columns{_ways(table)}", soft_wrap=True)
         model = tables.fit(table, settings, out, verbose=True)
     _show_notes(console, model.notes)
     console.print(_summary(model))
-    console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"Written: {out}", soft_wrap=True)
     if not model.estimator.posterior_.complete:
         console.print("Ended by Ctrl-C: these are the members so far, and the same command goes on.")
         raise typer.Exit(130)
@@ -79,20 +99,22 @@ def fit(
 def predict(
     run: Run,
     data: Annotated[Path, typer.Argument(help="New rows, with the columns of training.")],
-    out: Annotated[Path, typer.Option(help="The CSV file to write.")] = Path("predictions.csv"),
+    out: Annotated[Path, typer.Option(help="The CSV or Parquet file to write.")] = Path("predictions.csv"),
     coverage: Annotated[float, typer.Option(help="Probability that an interval should hold.")] = 0.9,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file to write, if it is there.")] = False,
+    decimal: Decimal = None,
+    separator: Separator = None,
+    encoding: Encoding = None,
 ) -> None:
-    """Predict new rows: a CSV file with mean, standard deviation and interval, or class probabilities.
+    """Predict new rows: a CSV or Parquet file with mean, standard deviation and interval, or class probabilities.
 
     The uncertainty comes in two parts: epistemic, which more data would lessen, and aleatoric, the noise.
 
     Example: anchorwalk predict runs/houses new.csv --out predictions.csv --coverage 0.8
     """
-    console = Console()
+    console = plain()
     with shown(console):
         _check_libraries()
-        from anchorwalk import files
         from anchorwalk.app import tables
 
         checks.within("--coverage", coverage, 0, 1, open_above=True)
@@ -101,32 +123,59 @@ def predict(
         if out.exists() and not overwrite:
             remedy = "Choose another name by --out, or pass --overwrite."
             checks.reject("--out", f"{str(out)!r}, which is there", "a new file", remedy)
+        tables.check_kind(out)
         model = tables.load(run)
-        found, notes = model.predict(tables.read(data), coverage)
-        out.parent.mkdir(parents=True, exist_ok=True)
-        files.write(out, found.to_csv(index_label="row").encode())
+        ways = {"decimal": decimal, "separator": _separator(separator), "encoding": encoding}
+        found, notes = model.predict(model.read(data, **ways), coverage)
+        tables.write(found, out)
     _show_notes(console, notes)
-    console.print(f"Written: {out}, {len(found):,} rows: {', '.join(found.columns)}", markup=False, soft_wrap=True)
+    console.print(f"Written: {out}, {len(found):,} rows: {', '.join(found.columns)}", soft_wrap=True)
 
 
 def report(
     run: Run,
     data: Annotated[Path | None, typer.Option(help="Rows to predict and, with the target, to score.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the page; by default RUN/report.")] = None,
+    decimal: Decimal = None,
+    separator: Separator = None,
+    encoding: Encoding = None,
 ) -> None:
     """Make one HTML page of a run: losses, calibration, uncertainty, the least certain rows, and what to change.
 
     Example: anchorwalk report runs/houses --data test.csv
     """
-    console = Console()
+    console = plain()
     with shown(console):
         _check_libraries()
         from anchorwalk.app import tables
 
         model = tables.load(run)
-        table = None if data is None else tables.read(data)
+        ways = {"decimal": decimal, "separator": _separator(separator), "encoding": encoding}
+        table = None if data is None else model.read(data, **ways)
         page = model.report(table, out or run / "report", run.resolve().name).page
-    console.print(f"Written: {page}", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"Written: {page}", soft_wrap=True)
+
+
+def _named(given: str) -> tuple[str, str]:
+    """The two parts of --as NAME=KIND; the name may have a = of its own."""
+    name, sign, kind = given.rpartition("=")
+    if not sign:
+        checks.reject("--as", repr(given), "NAME=number, NAME=date or NAME=text", "Name a column and what it is.")
+    return name, kind
+
+
+def _separator(given: str | None) -> str | None:
+    """A tab can be typed as backslash and t."""
+    return "\t" if given == "\\t" else given
+
+
+def _ways(table: Any) -> str:
+    """How a CSV file was read."""
+    if "separator" not in table.attrs:
+        return ""
+    signs = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+    comma = ", decimal commas" if table.attrs["decimal"] == "," else ""
+    return f", {signs.get(table.attrs['separator'], table.attrs['separator'])} between fields{comma}"
 
 
 def _check_libraries() -> None:
@@ -137,7 +186,7 @@ def _check_libraries() -> None:
 
 def _show_notes(console: Console, notes: Any) -> None:
     for note in notes:
-        console.print(f"  {note}", markup=False, highlight=False, style="dim", soft_wrap=True)
+        console.print(f"  {note}", style="dim", soft_wrap=True)
 
 
 def _summary(model: Any) -> Table:
@@ -147,8 +196,8 @@ def _summary(model: Any) -> Table:
 
     seconds = sum(float(info.seconds) for info in posterior.infos)
     rows = {
-        "predicts": model.target + ("" if model.classes is None else f", {len(model.classes)} classes"),
-        "features": f"{len(model.encoding.names)}",
+        "predicts": model.target.name + ("" if model.classes is None else f", {len(model.classes)} classes"),
+        "features": f"{len(model.features)}",
         "members": f"{len(posterior)} in {plan.chains} chains"
         + (f", {posterior.diverged} diverged" if posterior.diverged else ""),
         "epochs": f"{plan.epochs:,}",

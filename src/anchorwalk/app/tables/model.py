@@ -1,7 +1,7 @@
-"""A model of a table: how its columns become numbers, and the estimator behind them."""
+"""A model of a table: what its columns are, and the estimator behind them."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,17 +9,17 @@ import numpy as np
 
 from anchorwalk import checks, files
 from anchorwalk.app.report import Paths, ReportData, write
-from anchorwalk.app.tables.columns import Encoding
-from anchorwalk.app.tables.reading import column
+from anchorwalk.app.tables import prepare
+from anchorwalk.app.tables.columns import Form, Options
+from anchorwalk.app.tables.reading import Reading, column, read, some
 from anchorwalk.app.tables.settings import FitSettings
 from anchorwalk.errors import StoreDamaged
 from anchorwalk.integrations.sklearn import SAEClassifier, SAERegressor
 from anchorwalk.integrations.sklearn.classifier import normalised
+from anchorwalk.integrations.sklearn.encoding import text
 
 NAME = "table.json"
-FORMAT = 1
-MOST_CLASSES = 20
-"""Different whole numbers in a target, up to which they are taken for classes."""
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -27,18 +27,37 @@ class TableModel:
     """A fitted model of a table.
 
     Attributes:
-        encoding: How columns become features.
-        estimator: The fitted estimator.
-        target: The target's name.
+        forms: The columns that are used, and how they are written.
+        estimator: The fitted estimator; it encodes the columns.
+        target: The target, and how it is written.
+        options: How texts are read.
         settings: What it was fitted with.
-        notes: What a person should know of how the table was treated.
+        notes: What became of each column.
     """
 
-    encoding: Encoding
+    forms: tuple[Form, ...]
     estimator: Any
-    target: str
-    settings: dict[str, Any]
+    target: Form
+    options: Options
+    settings: FitSettings
     notes: tuple[str, ...]
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the features that columns became."""
+        return list(self.estimator.encoder_.names)
+
+    def read(self, path: Path, **ways: Any) -> Any:
+        """A file as the training file was read, as a table for `predict` and `report`.
+
+        Args:
+            path: A CSV or Parquet file.
+            ways: Fields of `Reading` in which this file is known to differ, such as `decimal=","`.
+        """
+        own = self.settings.reading
+        texts = (*own.texts, *(form.name for form in self.forms if form.kind == "text"))
+        usual = Reading(thousands=own.thousands, missing=own.missing, texts=texts, usual=self.options.decimal)
+        return read(path, replace(usual, **ways))
 
     @property
     def classes(self) -> list[str] | None:
@@ -57,18 +76,19 @@ class TableModel:
         """
         import pandas as pd
 
-        x, notes = self.encoding.apply(table)
-        prediction, rows = self.estimator._predicted(x)
+        columns = self._columns(table)
+        prediction, rows = self.estimator._predicted(columns)
+        notes = self.estimator.encoder_.remarks(columns)
         if self.classes is not None:
             probabilities = normalised(prediction, rows)
             epistemic, entropy = prediction.mutual_information[:rows], prediction.entropy[:rows]
-            columns = {"predicted": self.estimator.classes_[probabilities.argmax(axis=1)]}
-            columns |= {f"p_{name}": probabilities[:, i] for i, name in enumerate(self.classes)}
-            columns |= {"entropy": entropy, "epistemic": epistemic, "aleatoric": np.maximum(entropy - epistemic, 0)}
+            found = {"predicted": self.estimator.classes_[probabilities.argmax(axis=1)]}
+            found |= {f"p_{name}": probabilities[:, i] for i, name in enumerate(self.classes)}
+            found |= {"entropy": entropy, "epistemic": epistemic, "aleatoric": np.maximum(entropy - epistemic, 0)}
         else:
             scaling = self.estimator.target_scaling_
             low, high = (scaling.back(end[:rows]) for end in prediction.interval(coverage))
-            columns = {
+            found = {
                 "mean": scaling.back(prediction.mean[:rows]),
                 "std": prediction.std[:rows] * scaling.scale,
                 "low": low,
@@ -76,7 +96,7 @@ class TableModel:
                 "epistemic_std": np.sqrt(prediction.epistemic[:rows]) * scaling.scale,
                 "aleatoric_std": np.sqrt(prediction.aleatoric[:rows]) * scaling.scale,
             }
-        return pd.DataFrame(columns, index=table.index), notes
+        return pd.DataFrame(found, index=table.index), notes
 
     def report(self, table: Any | None, out: Path, title: str | None = None) -> Paths:
         """Write the page of a run, see `anchorwalk.app.report`.
@@ -89,12 +109,35 @@ class TableModel:
         data = None if table is None else self._data(table)
         return write(self.estimator.posterior_, out, data, title=title)
 
+    def _options(self, table: Any) -> Options:
+        """How a table's texts are read: by its own decimal sign, where it was read from a file."""
+        return self.options._replace(decimal=table.attrs.get("decimal", self.options.decimal))
+
+    def _columns(self, table: Any) -> Any:
+        """The columns that are used, as numbers, dates and texts.
+
+        Raises:
+            InvalidInput: A column that is missing or has other values than in training.
+        """
+        import pandas as pd
+
+        missing = [form.name for form in self.forms if form.name not in table.columns]
+        if missing:
+            given = f"a table without {some(missing)}, with {some(table.columns)}"
+            remedy = "Names are case-sensitive; add what is missing, empty where it is not known."
+            checks.reject("data", given, "all columns that the run was fitted with", remedy)
+        options = self._options(table)
+        return pd.DataFrame({form.name: form.typed(table[form.name], options) for form in self.forms})
+
     def _data(self, table: Any) -> ReportData:
-        x, _ = self.encoding.apply(table)
-        used = [one.name for one in self.encoding.columns]
-        truth = self._truth(table) if self.target in table.columns else None
-        shared = {"names": used, "values": table[used].to_numpy(dtype=object), "target": self.target}
-        inputs = self.estimator.scaling_(x)
+        columns = self._columns(table)
+        truth = self._truth(table) if self.target.name in table.columns else None
+        shared = {
+            "names": [form.name for form in self.forms],
+            "values": table[list(columns)].to_numpy(dtype=object),
+            "target": self.target.name,
+        }
+        inputs = self.estimator.scaling_(self.estimator._features(columns))
         if self.classes is not None:
             return ReportData(inputs, truth, classes=self.classes, **shared)
         scaling = self.estimator.target_scaling_
@@ -107,24 +150,22 @@ class TableModel:
         Raises:
             InvalidInput: Values that are missing, or classes that training rows did not have.
         """
-        values = column(table, self.target, "--target")
+        values = column(table, self.target.name, "--target")
         if values.isna().any():
             row = int(np.argmax(values.isna().to_numpy()))
             given = f"nothing in row {row}, counted from 0"
-            checks.reject(f"data, column {self.target!r}", given, "a value", "Leave those rows out.")
+            checks.reject(f"data, column {self.target.name!r}", given, "a value", "Leave those rows out.")
         if self.classes is None:
-            return _numeric_target(self.target, values)
+            return self.target.typed(values, self._options(table)).to_numpy()
         numbers = {name: i for i, name in enumerate(self.classes)}
-        texts = [_class(value) for value in values]
-        new = sorted({text for text in texts if text not in numbers})
+        texts = values.map(text)
+        new = sorted(set(texts) - set(numbers))
         if new:
+            given = f"the class {new[0]!r}"
             checks.reject(
-                f"data, column {self.target!r}",
-                f"the class {new[0]!r}",
-                f"one of {', '.join(numbers)}",
-                "Leave those rows out.",
+                f"data, column {self.target.name!r}", given, f"one of {some(numbers)}", "Leave those rows out."
             )
-        return np.array([numbers[text] for text in texts])
+        return texts.map(numbers).to_numpy()
 
 
 def fit(table: Any, settings: FitSettings, folder: Path, verbose: bool = False) -> TableModel:
@@ -134,8 +175,9 @@ def fit(table: Any, settings: FitSettings, folder: Path, verbose: bool = False) 
         InvalidInput: A table or settings that cannot be right, before any work starts.
     """
     values = column(table, settings.target, "--target")
-    for name in settings.drop:
-        column(table, name, "--drop")
+    for name in (*settings.drop, *settings.types):
+        column(table, name, "--drop" if name in settings.drop else "--as")
+    options = Options(table.attrs.get("decimal", settings.decimal or "."), settings.thousands, settings.dates)
     notes = []
     missing = values.isna()
     if missing.any():
@@ -144,24 +186,12 @@ def fit(table: Any, settings: FitSettings, folder: Path, verbose: bool = False) 
     if len(values) < 2:
         given = f"{len(values)} rows with a value of {settings.target!r}"
         checks.reject("data", given, "two rows at least", "Is it the right target?")
-    task = _task(values) if settings.task == "auto" else settings.task
-    y = (
-        np.array([_class(value) for value in values])
-        if task == "classification"
-        else _numeric_target(settings.target, values)
-    )
-    if len(np.unique(y)) == 1:
-        remedy = "There is nothing to predict."
-        checks.reject(f"--target {settings.target!r}", f"{y[0]} in every row", "a column that varies", remedy)
-    if settings.task == "auto":
-        notes.append(f"{settings.target}: taken as {_task_words(task, y)}; --task says otherwise")
-    encoding = Encoding.learn(table, {settings.target, *settings.drop})
-    x, _ = encoding.apply(table)
+    target, y, words = prepare.target(values, settings, options)
+    notes.append(f"{settings.target}: {words}")
+    forms, columns, others = prepare.features(table, settings, options)
     _check_settings(settings, folder)
-    model = TableModel(
-        encoding, _estimator(settings, task, folder), settings.target, settings.model_dump(), (*notes, *encoding.notes)
-    )
-    model.estimator.set_params(verbose=verbose).fit(x, y)
+    estimator = _estimator(settings, target, folder).set_params(verbose=verbose).fit(columns, y)
+    model = TableModel(forms, estimator, target, options, settings, (*notes, *others))
     save(model, folder)
     return model
 
@@ -169,9 +199,8 @@ def fit(table: Any, settings: FitSettings, folder: Path, verbose: bool = False) 
 def _check_settings(settings: FitSettings, folder: Path) -> None:
     """Refuse to go on with a finished run of other settings, by their names."""
     if (folder / NAME).is_file():
-        stored, now = load(folder).settings, settings.model_dump(mode="json")
-        changed = [name for name in now if stored.get(name, now[name]) != now[name]]
-        other = [f"{name} was {stored[name]}, is {now[name]}" for name in changed]
+        stored, now = load(folder).settings.model_dump(mode="json"), settings.model_dump(mode="json")
+        other = [f"{name} was {stored[name]}, is {now[name]}" for name in now if stored[name] != now[name]]
         if other:
             given = f"{str(folder)!r}, a run of other settings: {'; '.join(other)}"
             checks.reject("--out", given, "the same settings, or a new folder", "Choose another --out.")
@@ -182,10 +211,11 @@ def save(model: TableModel, folder: Path) -> None:
     model.estimator.save(folder)
     about = {
         "format": FORMAT,
-        "target": model.target,
         "estimator": type(model.estimator).__name__,
-        "columns": model.encoding.to_json(),
-        "settings": model.settings,
+        "target": asdict(model.target),
+        "columns": [asdict(form) for form in model.forms],
+        "options": model.options._asdict(),
+        "settings": model.settings.model_dump(mode="json"),
         "notes": list(model.notes),
     }
     files.write(folder / NAME, json.dumps(about, indent=1).encode())
@@ -208,54 +238,17 @@ def load(folder: Path) -> TableModel:
         )
     try:
         about = json.loads((folder / NAME).read_bytes())
-        encoding = Encoding.from_json(about["columns"])
         kind = {cls.__name__: cls for cls in (SAEClassifier, SAERegressor)}[about["estimator"]]
-        target, settings, notes = str(about["target"]), dict(about["settings"]), tuple(map(str, about["notes"]))
+        target, *forms = (Form(**one) for one in (about["target"], *about["columns"]))
+        options, settings = Options(**about["options"]), FitSettings(**about["settings"])
+        notes = tuple(map(str, about["notes"]))
     except (ValueError, KeyError, TypeError) as error:
         raise StoreDamaged(f"{folder / NAME} is not what was written ({error!r})") from None
-    return TableModel(encoding, kind.load(folder), target, settings, notes)
+    return TableModel(tuple(forms), kind.load(folder), target, options, settings, notes)
 
 
-def _estimator(settings: FitSettings, task: str, folder: Path) -> Any:
+def _estimator(settings: FitSettings, target: Form, folder: Path) -> Any:
     names = ("method", "hidden", "budget", "seconds", "chains", "batch_size", "learning_rate", "step_size")
     options = {name: getattr(settings, name) for name in names}
-    options |= {"random_state": settings.seed, "store": str(folder)}
-    return SAEClassifier(**options) if task == "classification" else SAERegressor(noise=settings.noise, **options)
-
-
-def _task(values: Any) -> str:
-    import pandas as pd
-
-    if not pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values):
-        return "classification"
-    numbers = values.to_numpy(dtype=float)
-    whole = np.isfinite(numbers).all() and (numbers == np.round(numbers)).all()
-    different = len(np.unique(numbers))
-    return "classification" if whole and different <= min(MOST_CLASSES, len(numbers) / 5) else "regression"
-
-
-def _task_words(task: str, y: Any) -> str:
-    if task == "regression":
-        return f"a number (from {y.min():g} to {y.max():g})"
-    classes = np.unique(y)
-    return f"{len(classes)} classes ({', '.join(map(str, classes[:5]))}{', ...' if len(classes) > 5 else ''})"
-
-
-def _class(value: Any) -> str:
-    """A class as text: 1 and 1.0 are one."""
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        return str(int(value))
-    return str(value)
-
-
-def _numeric_target(name: str, values: Any) -> Any:
-    import pandas as pd
-
-    numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
-    bad = ~np.isfinite(numbers)
-    if bad.any():
-        row = int(np.argmax(bad))
-        given = f"{values.iloc[row]!r} in row {row}, counted from 0"
-        remedy = "Mend the row, or pass --task classification."
-        checks.reject(f"data, column {name!r}", given, "a finite number", remedy)
-    return numbers
+    options |= {"random_state": settings.seed, "store": str(folder), "encoding": settings.texts}
+    return SAEClassifier(**options) if target.kind == "text" else SAERegressor(noise=settings.noise, **options)

@@ -7,6 +7,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
 
 from anchorwalk import checks
+from anchorwalk.app.tables.reading import Reading
 
 
 class FitSettings(BaseModel):
@@ -19,6 +20,19 @@ class FitSettings(BaseModel):
         "auto", description="auto looks at the target: text or few whole numbers are classes."
     )
     drop: tuple[str, ...] = Field((), description="Columns to leave out, such as identifiers.")
+    types: dict[str, Literal["number", "date", "text"]] = Field(
+        {}, description="What columns are, where it is not what they look like: {zip: text}."
+    )
+    texts: Literal["auto", "one_hot", "target"] = Field(
+        "auto",
+        description="one_hot: zeros and ones for each text; target: the mean of the target; auto: by their number.",
+    )
+    decimal: Literal[".", ","] | None = Field(None, description="The decimal sign of the file; null finds out.")
+    thousands: str = Field("auto", description="The sign between groups of digits; auto, or none.")
+    missing: tuple[str, ...] = Field((), description="Texts that mean missing, in place of ?, -, NA and their like.")
+    dates: str | None = Field(None, description="The format of dates, such as '%d/%m/%Y'; null finds out.")
+    separator: str | None = Field(None, description="Between fields of the file; null finds out.")
+    encoding: str | None = Field(None, description="Of the file's letters, such as cp1252; null is UTF-8.")
     method: Literal["sae", "ae", "deep_ensemble"] = Field(
         "sae", description="sae: sequential anchored ensemble; ae: anchored ensemble; deep_ensemble."
     )
@@ -33,6 +47,12 @@ class FitSettings(BaseModel):
     learning_rate: PositiveFloat | None = Field(None, description="Of Adam at the start of a first training.")
     step_size: PositiveFloat = Field(0.2, description="Of the anchors' walk, in prior standard deviations.")
     seed: int = Field(0, ge=0, lt=2**31, description="Decides everything that is random.")
+
+    @property
+    def reading(self) -> Reading:
+        """How the file is read."""
+        texts = tuple(name for name, kind in self.types.items() if kind == "text")
+        return Reading(self.separator, self.decimal, self.thousands, self.missing, self.encoding, texts)
 
     @classmethod
     def gather(cls, file: Path | None, options: dict[str, Any]) -> Self:

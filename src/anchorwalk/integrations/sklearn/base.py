@@ -6,12 +6,13 @@ from typing import Any, Self
 
 import jax
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
+from sklearn.base import BaseEstimator, is_classifier
+from sklearn.utils import check_array, check_random_state, check_X_y
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from anchorwalk import checks
 from anchorwalk.integrations.sklearn import networks, planning, saving
+from anchorwalk.integrations.sklearn.encoding import ENCODINGS, Encoder, is_table
 from anchorwalk.integrations.sklearn.networks import Maker
 from anchorwalk.likelihoods import Likelihood
 from anchorwalk.networks import Network
@@ -63,6 +64,7 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
     plan_: Plan
     posterior_: Posterior
     scaling_: Scaling
+    encoder_: Encoder | None
     _store: MemoryStore | DiskStore
     _frozen: bool
     _seed: int
@@ -80,6 +82,7 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         learning_rate: float | None = None,
         step_size: float = STEP_SIZE,
         prior: Prior | float | None = None,
+        encoding: str = "auto",
         warm_start: bool = False,
         store: str | None = None,
         random_state: Any = None,
@@ -95,6 +98,7 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         self.learning_rate = learning_rate
         self.step_size = step_size
         self.prior = prior
+        self.encoding = encoding
         self.warm_start = warm_start
         self.store = store
         self.random_state = random_state
@@ -107,7 +111,12 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
 
     def _room(self) -> int:
         """Features of the network."""
-        return networks.room(self.n_features_in_) if self._fills_up else int(self.n_features_in_)
+        return networks.room(self._width) if self._fills_up else self._width
+
+    @property
+    def _width(self) -> int:
+        """Features, as the columns of X became them."""
+        return int(self.n_features_in_) if self.encoder_ is None else len(self.encoder_.names)
 
     def _inputs(self, x: HostArray) -> HostArray:
         """Features as the network takes them."""
@@ -135,24 +144,28 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
     # Fitting.
 
     def _fit(self, x: Any, y: Any, sample_weight: Any, **checked: Any) -> Self:
-        x, y = validate_data(self, x, y, dtype=np.float64, **checked)
-        weights = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
-        if not weights.any():
-            checks.reject("sample_weight", "only zeros", "a weight above zero", "Leave sample_weight out.")
         going_on = self.warm_start and hasattr(self, "plan_")
         if going_on and self._frozen:
             remedy = "Go on from save() and load(), or set warm_start=False."
             checks.reject("fit with warm_start", "an estimator unpickled without its chains", "its chains", remedy)
+        seed = self._seed if going_on else int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        x, y, encoder = self._learned(x, y, seed, **checked)
+        weights = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
+        if not weights.any():
+            checks.reject("sample_weight", "only zeros", "a weight above zero", "Leave sample_weight out.")
+        if going_on and encoder != self.encoder_:
+            checks.reject("fit with warm_start", "other data", "the data of the first fit", "Set warm_start=False.")
         if not going_on:
+            self.encoder_ = encoder
             self.scaling_ = Scaling.of(x, weights)
-            self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+            self._seed = seed
             self._store = MemoryStore() if self.store is None else DiskStore(self.store)
             self._frozen = False
         data = self._inputs(x), self._targets(y, weights)
         network, rows = self._network(), networks.room(len(x))
-        init = networks.narrowed(network.init, self.n_features_in_) if self._fills_up else network.init
+        init = networks.narrowed(network.init, self._width) if self._fills_up else network.init
         problem = Problem(init, network.apply, self._likelihood(), self._prior(), data, weights.astype(np.float32))
-        unused = networks.unused(problem.params_like, self.n_features_in_) if self._fills_up else None
+        unused = networks.unused(problem.params_like, self._width) if self._fills_up else None
         problem = problem.filled(rows, unused)
         if going_on:
             plan = planning.grown(self.plan_, self.budget)
@@ -171,6 +184,28 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
             )
         self._sample(problem, plan)
         return self
+
+    def _learned(self, x: Any, y: Any, seed: int, **checked: Any) -> tuple[HostArray, Any, Encoder | None]:
+        """Rows as numbers and their targets, checked; and what makes numbers of a table's columns."""
+        checks.choice("encoding", self.encoding, ENCODINGS)
+        if not is_table(x):
+            return *validate_data(self, x, y, dtype=np.float64, **checked), None
+        validate_data(self, x, skip_check_array=True)
+        _, y = check_X_y(np.zeros((len(x), 1)), y, **checked)
+        classes = len(np.unique(y)) if is_classifier(self) else 0
+        encoder = Encoder.choose(x, self.encoding, classes, seed)
+        if np.ndim(y) > 1 and any(one.kind == "target" for one in encoder.columns):
+            given = "several targets, and a column of many texts"
+            checks.reject("encoding", given, "one target to take means of", "Pass encoding='one_hot'.")
+        return encoder.fit_transform(x, y), y, encoder
+
+    def _features(self, x: Any) -> HostArray:
+        """Rows to predict as numbers, checked against those of training."""
+        check_is_fitted(self)
+        if self.encoder_ is None:
+            return np.asarray(validate_data(self, x, dtype=np.float64, reset=False))
+        validate_data(self, x, skip_check_array=True, reset=False)
+        return self.encoder_.transform(x if is_table(x) else check_array(x, dtype=None, ensure_all_finite="allow-nan"))
 
     def _sample(self, problem: Problem, plan: Plan) -> None:
         key = jax.random.key(self._seed)
@@ -191,8 +226,7 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
 
     def _predicted(self, x: Any) -> tuple[Prediction, int]:
         """The prediction of the rows and a few more, and the number of rows."""
-        check_is_fitted(self)
-        x = self._inputs(validate_data(self, x, dtype=np.float64, reset=False))
+        x = self._inputs(self._features(x))
         size = CALL_FEW if len(x) <= FEW else CALL
         more = np.repeat(x[-1:], -len(x) % size, axis=0)
         return self.posterior_.predict(np.concatenate([x, more]), batch_size=size), len(x)
@@ -244,5 +278,5 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
     def _as_prior(self, gain: float, noise: bool) -> Prior:
         if isinstance(self.prior, Prior):
             return self.prior
-        default = networks.default_prior(gain, noise, self.n_features_in_ if self._fills_up else None)
+        default = networks.default_prior(gain, noise, self._width if self._fills_up else None)
         return default if self.prior is None else replace(default, scale=float(self.prior))

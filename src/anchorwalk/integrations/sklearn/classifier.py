@@ -39,6 +39,9 @@ class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
         step_size: Of the anchors' walk from member to member, in prior standard deviations.
         prior: An `anchorwalk.Prior`, or a number for one scale for all parameters. By default kernels have a scale of
             2 / sqrt(fan-in) and biases one.
+        encoding: What becomes of columns of texts and categories, where X is a pandas table: "one_hot", a column of
+            zeros and ones for each text; "target", the mean of the target; "auto", the first up to 50 texts. Dates
+            become numbers too, and what is missing is filled in by the median and marked.
         warm_start: Whether `fit` with a larger `budget`, on the same data, adds to the members that are there.
         store: A folder in which each member is safe as soon as it is trained; the same fit goes on there after a kill.
         random_state: A seed, or a random state; all randomness comes from it.
@@ -49,7 +52,8 @@ class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
         plan_: The `anchorwalk.Plan` that was run.
         classes_: The classes, in the order of the probabilities.
         n_iter_: Epochs spent.
-        n_features_in_: Number of features.
+        encoder_: What makes numbers of a table's columns; None where X was an array.
+        n_features_in_: Number of features, or of columns.
         feature_names_in_: Their names, where X had them.
 
     Example:

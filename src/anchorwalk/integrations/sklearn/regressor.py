@@ -38,6 +38,9 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
         step_size: Of the anchors' walk from member to member, in prior standard deviations.
         prior: An `anchorwalk.Prior`, or a number for one scale for all parameters. By default kernels have a scale of
             1 / sqrt(fan-in) and biases one.
+        encoding: What becomes of columns of texts and categories, where X is a pandas table: "one_hot", a column of
+            zeros and ones for each text; "target", the mean of the target; "auto", the first up to 50 texts. Dates
+            become numbers too, and what is missing is filled in by the median and marked.
         warm_start: Whether `fit` with a larger `budget`, on the same data, adds to the members that are there.
         store: A folder in which each member is safe as soon as it is trained; the same fit goes on there after a kill.
         random_state: A seed, or a random state; all randomness comes from it.
@@ -47,7 +50,8 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
         posterior_: The `anchorwalk.Posterior`: members, losses, predictions, diagnostics. Its targets are standardised.
         plan_: The `anchorwalk.Plan` that was run.
         n_iter_: Epochs spent.
-        n_features_in_: Number of features.
+        encoder_: What makes numbers of a table's columns; None where X was an array.
+        n_features_in_: Number of features, or of columns.
         feature_names_in_: Their names, where X had them.
 
     Example:
@@ -75,6 +79,7 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
         learning_rate: float | None = None,
         step_size: float = STEP_SIZE,
         prior: Prior | float | None = None,
+        encoding: str = "auto",
         warm_start: bool = False,
         store: str | None = None,
         random_state: Any = None,
@@ -91,6 +96,7 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
             learning_rate=learning_rate,
             step_size=step_size,
             prior=prior,
+            encoding=encoding,
             warm_start=warm_start,
             store=store,
             random_state=random_state,

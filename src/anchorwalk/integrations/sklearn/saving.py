@@ -11,6 +11,7 @@ import numpy as np
 
 from anchorwalk import checks, files
 from anchorwalk.errors import StoreDamaged
+from anchorwalk.integrations.sklearn.encoding import Encoder
 from anchorwalk.methods.base import Draws
 from anchorwalk.plan.plan import Plan
 from anchorwalk.posterior.load import load as load_run
@@ -109,6 +110,8 @@ def _form(estimator: Any) -> dict[str, Any]:
         "plan": estimator.plan_.to_json(),
         "scaling": _scaling(estimator.scaling_),
     }
+    if estimator.encoder_ is not None:
+        fitted["encoder"] = estimator.encoder_.to_json()
     if hasattr(estimator, "feature_names_in_"):
         fitted["feature_names"] = estimator.feature_names_in_.tolist()
     if hasattr(estimator, "classes_"):
@@ -138,6 +141,7 @@ def _restore(estimator: Any, fitted: dict[str, Any]) -> None:
     estimator.plan_ = Plan(from_json(plan["method"]), plan["chains"], plan["members"])
     estimator.n_iter_ = estimator.plan_.epochs
     estimator.scaling_ = scaling(fitted["scaling"])
+    estimator.encoder_ = Encoder.from_json(fitted["encoder"]) if "encoder" in fitted else None
     if "feature_names" in fitted:
         estimator.feature_names_in_ = np.array(fitted["feature_names"], dtype=object)
     if "classes" in fitted:
