@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache, wraps
 from typing import Any, NamedTuple, NoReturn
@@ -127,6 +128,14 @@ def attempt(work: Callable[[], Any]) -> Exception | None:
     except Exception as error:
         return error
     return None
+
+
+def remedy_for(error: Exception, row: Row, otherwise: str) -> str:
+    """What to do about a model that fails on a row of zeros: look at the row, unless the error is of another kind."""
+    if re.search(r"rng|random|deterministic|\btrain|is_training|missing .*argument", str(error), re.IGNORECASE):
+        return otherwise
+    shapes = ", ".join(str(shape[1:]) for shape, _ in row.leaves)
+    return f"Does the model take rows of shape {shapes}, as those of x_sample are? Rows come first in x_sample."
 
 
 def refuse_error(argument: str, error: Exception, remedy: str) -> NoReturn:

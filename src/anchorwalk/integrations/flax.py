@@ -108,7 +108,7 @@ def _linen(module: Any, row: Row, call: Keywords) -> Adapted:
     if error is not None:
         error, quiet = common.attempt(lambda: works(True)), bool(seen)
     if error is not None:
-        common.refuse_error(MODULE, error, f"{RANDOM} x_sample has rows first.")
+        common.refuse_error(MODULE, error, common.remedy_for(error, row, RANDOM))
 
     def init(key: Key) -> Params:
         return params_of(variables(key, quiet))
@@ -180,7 +180,7 @@ def _nnx(maker: Any, row: Row, call: Keywords) -> Adapted:
     like = common.nested(paths, jax.tree.leaves(params))
     error = common.attempt(lambda: jax.eval_shape(works, like, row.zeros()))
     if error is not None:
-        common.refuse_error(MODULE, error, f"{RANDOM} x_sample has rows first.")
+        common.refuse_error(MODULE, error, common.remedy_for(error, row, RANDOM))
     return Adapted(Network(init, apply), dropout)
 
 

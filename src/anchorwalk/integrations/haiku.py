@@ -98,5 +98,5 @@ def _haiku(function: Any, row: Row, call: Keywords) -> Adapted:
     if error is not None:
         if not with_state and "_state" in str(error):  # what hk.transform says of a function that uses them
             common.refuse_state(FUNCTION, f"{type(error).__name__}: {error}", STATE)
-        common.refuse_error(FUNCTION, error, RANDOM)
+        common.refuse_error(FUNCTION, error, common.remedy_for(error, row, RANDOM))
     return Adapted(Network(init, apply), False)

@@ -31,6 +31,13 @@ def test_commands_keep_compiled_programs_where_the_user_lets_them(place, tmp_pat
     assert (tmp_path / "deep" / "programs").is_dir() == (place != "off")
 
 
+def test_a_folder_that_is_not_there_is_no_folder_without_runs(tmp_path):
+    result = CliRunner().invoke(app, ["runs", str(tmp_path / "nowhere")])
+    assert result.exit_code == 2
+    assert "which is not there" in " ".join(result.output.split())
+    assert CliRunner().invoke(app, ["runs", str(tmp_path)]).exit_code == 0
+
+
 def test_each_call_asks_for_that_once(monkeypatch, tmp_path):
     calls = []
     monkeypatch.setattr(import_module("anchorwalk.app.cli.app"), "cache_programs", lambda: calls.append(1))

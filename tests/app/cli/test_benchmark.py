@@ -25,6 +25,10 @@ def text_of(result):
         (("run", "uci_gap", "--method", "vi", "--budget", "200"), ("vi", "deep_ensemble", "sae")),
         (("run", "uci_gap", "--method", "ae", "--budget", "123"), ("123", "10000")),
         (("run", "uci_gap", "--method", "ae", "--budget", "200", "--split", "9"), ("9", "0 to 7")),
+        (
+            ("run", "dermamnist", "--method", "ae", "--budget", "300"),
+            ("300", "one of 200, 500, 1000, 10000", "planned"),
+        ),
         (("table", "--results", "nowhere"), ("nowhere", "benchmark run")),
     ],
 )
@@ -35,6 +39,14 @@ def test_mistakes_get_one_line_that_lists_what_is_known(arguments, words, tmp_pa
     assert "Traceback" not in result.output
     for word in words:
         assert word in text_of(result)
+
+
+def test_a_budget_without_a_plan_is_refused_before_any_data_are_loaded(monkeypatch):
+    monkeypatch.setattr("anchorwalk.app.cli.benchmark.open_case", lambda *_: pytest.fail("data were loaded"))
+    result = call("benchmark", "run", "uci_gap", "--method", "map", "--method", "sae", "--budget", "300")
+    assert result.exit_code == 2
+    assert "--budget of sae: got 300" in text_of(result)
+    assert "Plan." not in text_of(result)  # no advice for Python
 
 
 def test_run_and_table(tmp_path, monkeypatch):

@@ -207,6 +207,16 @@ def test_new_rows_are_read_as_those_of_training(european, tmp_path):
     assert "expected a date" in command("predict", european, tmp_path / "date.csv", "--out", tmp_path / "x.csv", code=2)
 
 
+def test_runs_and_report_say_what_is_predicted_and_with_which_noise(european):
+    said = command("runs", european.parent)
+    assert "Preis: normal, constant" in said
+    assert "HeteroscedasticNormal" not in said
+    command("report", european)
+    page = (european / "report" / "report.html").read_text()
+    assert "<dt>Target</dt><dd>Preis (€)</dd>" in page
+    assert "<dd>normal, with one standard deviation for all rows</dd>" in page
+
+
 def test_a_model_of_a_table_is_loaded_as_it_was(european):
     model = tables.load(european)
     table = model.read(FILES / "european.csv")

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 import anchorwalk
 from anchorwalk.app.cli import benchmark, reference, runs, tables
-from anchorwalk.app.cli.errors import show_tracebacks, shown
+from anchorwalk.app.cli.errors import plain, show_tracebacks, shown
 from anchorwalk.app.demo import BUDGET, GAP, Result, draw, run
 from anchorwalk.benchmark.datasets import energy
 from anchorwalk.run.programs import cache_programs
@@ -67,7 +66,7 @@ def demo(
     ] = GAP,
 ) -> None:
     """Compare an anchored with a sequential anchored ensemble on the energy data, at the same budget."""
-    console = Console()
+    console = plain()
     with shown(console):
         results = run(out, budget, seed, gap, tell=console.print)
     console.print(_table(results, gap))
@@ -76,8 +75,8 @@ def demo(
         draw(results, out / "figure.png", f"Energy data, a gap in {gap}, {budget:,} epochs each")
         written.append(out / "figure.png")
     else:
-        console.print("No figure: it needs matplotlib, pip install 'anchorwalk[plot]'", markup=False)
-    console.print("Written:", *(f"\n  {path}" for path in written), sep="", highlight=False, soft_wrap=True)
+        console.print("No figure: it needs matplotlib, pip install 'anchorwalk[plot]'")
+    console.print("Written:", *(f"\n  {path}" for path in written), sep="", soft_wrap=True)
 
 
 def _table(results: list[Result], gap: str) -> Table:

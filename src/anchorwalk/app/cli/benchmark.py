@@ -66,6 +66,7 @@ def run(
     with shown(console):
         for name in method:
             checks.choice("--method", name, tuple(known()))
+            _check_budgets(name, budget)
         # A record's command shall be one that works elsewhere: without the path of this interpreter's script.
         command = shlex.join(["anchorwalk", *sys.argv[1:]])
         splits: list[int | None] = [*split] if split else [None]
@@ -88,6 +89,15 @@ def run(
                             raise typer.Exit(130)
         if workers > 1:
             run_all(jobs, workers, _tell)
+
+
+def _check_budgets(method: str, budgets: list[int]) -> None:
+    """Refuse, before any data are loaded, what a method has no plan for."""
+    possible: tuple[int, ...] = getattr(known()[method], "budgets", None) or tuple(budgets)
+    other = [budget for budget in budgets if budget not in possible]
+    if other:
+        remedy = "Choose one of these; `planned` and `map` take any budget."
+        checks.reject(f"--budget of {method}", other[0], f"one of {', '.join(map(str, possible))}", remedy)
 
 
 def _tell(job: Job, outcome: Outcome) -> None:

@@ -1,5 +1,6 @@
 """`anchorwalk runs`, `verify`, `thin`, `merge` and `prune`: stored runs, without the networks that made them."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from anchorwalk import checks
 from anchorwalk.app.cli.errors import shown
 from anchorwalk.errors import AnchorwalkError
 from anchorwalk.run.store import maintenance
@@ -23,6 +25,8 @@ def runs(
 ) -> None:
     """List stored runs: what they are, how far they came, how much room they take."""
     with shown(console):
+        if not folder.is_dir():
+            checks.reject("runs", f"{str(folder)!r}, which is not there", "a folder", "Name one that has runs in it.")
         found = maintenance.find(folder)
     if not found:
         console.print(f"No runs in {folder}. `sample(..., store=FOLDER)` makes one.", markup=False)
@@ -41,7 +45,8 @@ def runs(
             continue
         table.add_row(
             name,
-            escape(run.task) + (f"\n[red]{run.damaged} damaged files, see anchorwalk verify[/]" if run.damaged else ""),
+            escape(_target(path) + run.task)
+            + (f"\n[red]{run.damaged} damaged files, see anchorwalk verify[/]" if run.damaged else ""),
             f"{run.members:,}/{run.planned:,}",
             f"{run.epochs:,}/{run.epochs_planned:,}",
             _duration(run.seconds_left),
@@ -92,6 +97,14 @@ def prune(
         actions = maintenance.prune(run, states)
     for line in actions or ["Nothing to do."]:
         console.print(line, markup=False, highlight=False)
+
+
+def _target(run: Path) -> str:
+    """What a run of `anchorwalk fit` predicts; empty for other runs."""
+    try:
+        return f"{json.loads((run / 'table.json').read_bytes())['target']['name']}: "
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
 
 
 def _size(count: float) -> str:

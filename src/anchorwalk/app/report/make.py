@@ -50,6 +50,7 @@ def write(
     *,
     title: str | None = None,
     walk: Walk | None = None,
+    target: str | None = None,
 ) -> Paths:
     """Write a report of a run: one page to open in a browser, `report.html`, and its figures as files.
 
@@ -63,6 +64,7 @@ def write(
         data: Rows to predict, best some that training has not seen; None leaves predictions out.
         title: The page's heading; the run's folder or method unless given.
         walk: The run's walk, where it is not one of this package, for example traces.
+        target: What is predicted, where data do not name it.
 
     Returns:
         Where the page and the figures are.
@@ -83,7 +85,8 @@ def write(
     """
     folder = _check(posterior, out, data, title)
     style.require()
-    about = run.read(posterior, walk)
+    named = data.target if target is None and data is not None else target
+    about = run.read(posterior, walk, None if named is None else named if isinstance(named, str) else ", ".join(named))
     section, diagnosis, remarks = (None, "", []) if data is None else _predictions(posterior, data)
     drawn = [training.losses(posterior, about), training.members(posterior, about), training.anchors(about)]
     pictures = [picture for picture in drawn if picture is not None]

@@ -12,6 +12,7 @@ import numpy as np
 
 from anchorwalk import tree
 from anchorwalk.app.report.formatting import count, duration, number
+from anchorwalk.likelihoods import HeteroscedasticNormal, Likelihood
 from anchorwalk.posterior.posterior import Posterior
 from anchorwalk.run.store import DiskStore
 from anchorwalk.serial import from_json
@@ -45,11 +46,12 @@ class Run:
     remarks: list[str]
 
 
-def read(posterior: Posterior, walk: Walk | None = None) -> Run:
+def read(posterior: Posterior, walk: Walk | None = None, target: str | None = None) -> Run:
     """Gather what the run's settings, its manifest and its members tell.
 
     Args:
         posterior: Of one member at least.
+        target: What is predicted, where it is known.
         walk: The run's walk, where its settings do not tell.
     """
     about, settings = posterior.about, posterior.settings
@@ -65,13 +67,14 @@ def read(posterior: Posterior, walk: Walk | None = None) -> Run:
     spent = f"{epochs:,} ({first:,} for a first member" + (f", {then:,} for a later one)" if then else ")")
     seconds = float(np.sum([info.seconds for info in posterior.infos]))
     facts = [
+        ("Target", target or ""),
         ("Method", method),
         ("Members", f"{len(posterior):,} ({plan})"),
         ("Epochs", spent if first else _passes(about, len(chains))),
         ("First training", settings.get("first", settings.get("training", ""))),
         ("Later trainings", settings.get("then", "") if longest > 1 else ""),
         ("Network", f"{tree.size(example):,} parameters in {count(len(jax.tree.leaves(example)), 'array')}"),
-        ("Likelihood", repr(posterior.likelihood)),
+        ("Likelihood", _likelihood(posterior.likelihood, example)),
         ("Prior", _prior(about.get("prior"))),
         ("Walk", repr(walk) if walk is not None else _other_walk(described)),
         ("Perturbed targets", _yes_or_no(settings.get("perturb_targets", ""))),
@@ -84,6 +87,14 @@ def read(posterior: Posterior, walk: Walk | None = None) -> Run:
     return Run(
         method, len(chains), longest, first, then, walk, [fact for fact in facts if fact[1]], _remarks(posterior)
     )
+
+
+def _likelihood(likelihood: Likelihood, params: Any) -> str:
+    """A likelihood in words; with the noise as a parameter, as the estimators learn it, it is the same everywhere."""
+    if not isinstance(likelihood, HeteroscedasticNormal):
+        return repr(likelihood)
+    constant = isinstance(params, Mapping) and "noise" in params
+    return f"normal, with {'one standard deviation for all rows' if constant else 'a standard deviation for each row'}"
 
 
 def _walk(method: Mapping[str, Any]) -> Walk | None:

@@ -107,7 +107,8 @@ class TableModel:
             title: The page's heading.
         """
         data = None if table is None else self._data(table)
-        return write(self.estimator.posterior_, out, data, title=title)
+        unit = f" ({self.target.unit})" if self.target.unit else ""
+        return write(self.estimator.posterior_, out, data, title=title, target=f"{self.target.name}{unit}")
 
     def _options(self, table: Any) -> Options:
         """How a table's texts are read: by its own decimal sign, where it was read from a file."""
@@ -135,7 +136,7 @@ class TableModel:
         shared = {
             "names": [form.name for form in self.forms],
             "values": table[list(columns)].to_numpy(dtype=object),
-            "target": self.target.name,
+            "target": f"{self.target.name} ({self.target.unit})" if self.target.unit else self.target.name,
         }
         inputs = self.estimator.scaling_(self.estimator._features(columns))
         if self.classes is not None:

@@ -2,7 +2,7 @@
 
 from anchorwalk.benchmark.methods.base import Entry
 from anchorwalk.benchmark.tasks import Case
-from anchorwalk.plan.plan import Plan
+from anchorwalk.plan.plan import PAPER_CHAINS, Plan
 
 
 def choose(case: Case, budget: int) -> Plan:
@@ -10,4 +10,4 @@ def choose(case: Case, budget: int) -> Plan:
     return Plan.paper("ae", budget, case.settings.training("first", 100, case.problem.n))
 
 
-AE = Entry("ae", choose)
+AE = Entry("ae", choose, tuple(PAPER_CHAINS))

@@ -64,10 +64,12 @@ class Entry:
     Attributes:
         name: As in commands.
         choose: Gives the plan.
+        budgets: Those that it has a plan for; None for any.
     """
 
     name: str
     choose: Choice
+    budgets: tuple[int, ...] | None = None
 
     def settings(self, case: Case, budget: int) -> dict[str, Any]:
         """The plan, its trainings and its walk."""

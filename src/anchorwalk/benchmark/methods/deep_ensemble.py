@@ -3,7 +3,7 @@
 from anchorwalk.benchmark.methods.base import Entry
 from anchorwalk.benchmark.tasks import Case
 from anchorwalk.methods.deep_ensemble import DeepEnsemble
-from anchorwalk.plan.plan import Plan
+from anchorwalk.plan.plan import PAPER_CHAINS, Plan
 
 
 def choose(case: Case, budget: int) -> Plan:
@@ -12,4 +12,4 @@ def choose(case: Case, budget: int) -> Plan:
     return Plan(DeepEnsemble(training), chains=Plan.paper("ae", budget, training).chains)
 
 
-DEEP_ENSEMBLE = Entry("deep_ensemble", choose)
+DEEP_ENSEMBLE = Entry("deep_ensemble", choose, tuple(PAPER_CHAINS))

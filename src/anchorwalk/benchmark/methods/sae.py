@@ -2,7 +2,7 @@
 
 from anchorwalk.benchmark.methods.base import Entry
 from anchorwalk.benchmark.tasks import Case
-from anchorwalk.plan.plan import Plan
+from anchorwalk.plan.plan import PAPER_CHAINS, Plan
 from anchorwalk.walks import GuidedWalk
 
 
@@ -15,4 +15,4 @@ def choose(case: Case, budget: int) -> Plan:
     return Plan.paper("sae", budget, first, then, later_epochs=settings.later_epochs, walk=walk)
 
 
-SAE = Entry("sae", choose)
+SAE = Entry("sae", choose, tuple(PAPER_CHAINS))

@@ -51,7 +51,8 @@ def summarize(folder: Path) -> Summary:
         epochs = sum(_passes(plan, done.calls) for done in reader.progress().values())
         epochs_planned = len(plan["selected"]) * _passes(plan, sum(count for _, _, _, count in plan["calls"]))
         size = sum(int(np.prod(leaf["shape"], dtype=object)) for leaf in about["leaves"])
-        task = f"{about['likelihood']['name']}, {size:,} parameters, {about['rows']:,} rows"
+        noise = any(leaf["name"] == "params/noise" for leaf in about["leaves"])
+        task = f"{_targets(about['likelihood']['name'], noise)}, {size:,} parameters, {about['rows']:,} rows"
     spent = sum(info.seconds for info in infos)
     return Summary(
         task=task,
@@ -64,6 +65,13 @@ def summarize(folder: Path) -> Summary:
         bytes=sum(part.bytes for part in reader.manifest.parts),
         damaged=len(reader.damaged),
     )
+
+
+def _targets(likelihood: str, noise: bool) -> str:
+    """A likelihood in words; with `noise` as a parameter, as the estimators learn it, it is the same everywhere."""
+    if likelihood == "HeteroscedasticNormal":
+        return f"normal, {'constant' if noise else 'varying'} noise"
+    return likelihood
 
 
 def _passes(plan: Mapping[str, Any], calls: int) -> float:
