@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 BIN := $(VENV)/bin
 
-.PHONY: run test test-slow lint format figures results docs docs-tables references benchmark study sequential optimizers imdb bench versions comparison clean
+.PHONY: run test test-slow lint format figures results docs docs-tables references benchmark study sequential optimizers imdb bench sizes versions comparison clean
 
 run: $(VENV)/installed  ## the main job: anchored against sequential anchored ensembles on the energy data
 	$(BIN)/python -m anchorwalk demo
@@ -101,6 +101,9 @@ comparison: $(VENV)/developed  ## estimators beside scikit-learn's own, on ten d
 bench: $(VENV)/installed  ## speed, beside a plain loop and PyTorch
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
 	$(BIN)/python benchmarks/bench.py
+
+sizes: $(VENV)/installed  ## time and memory of the estimators by rows and columns, up to 1,000,000 x 50
+	$(BIN)/python benchmarks/sizes.py
 
 versions: $(VENV)/installed  ## throughput beside another checkout: make versions OLD=path
 	$(BIN)/python benchmarks/versions.py --old $(OLD)

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from pages import ROOT, bench
+from pages import ROOT, bench, every, lines, table
 
 HEAD = """# Speed
 
@@ -132,6 +132,30 @@ def notes(record):
 """
 
 
+def sizes(found):
+    """Time and memory by rows and columns; nothing where they are not measured yet."""
+    if not found:
+        return ""
+    newest = {
+        (one["found"]["rows"], one["found"]["columns"]): one for one in sorted(found, key=lambda one: one["date"])
+    }
+    rows = []
+    for (count, columns), one in sorted(newest.items()):
+        work = one["found"]
+        gigabytes = (f"{work[name] / 1e9:.2f}" for name in ("bytes_before", "fit_bytes", "predict_bytes"))
+        seconds = (f"{work[f'{name}_seconds']:,.1f}" for name in ("fit", "predict"))
+        rows.append([f"{count:,}", f"{columns}", *seconds, *gigabytes])
+    budget, cores = one["found"]["budget"], one["cores"]
+    words = f"""## Tables by size
+
+Seconds of `SAERegressor(budget={budget})`, {budget} epochs over all chains, and of predicting all of its rows with standard deviations, compilation included; and the peak of the process's memory in GB, with the
+table alone, after the fit and after the prediction. Made by `make sizes docs-tables` from [sizes.jsonl](../results/sizes.jsonl), on {cores} cores. Other budgets take proportionally longer.
+
+"""
+    heads = ["rows", "columns", "fit, s", "predict, s", "table, GB", "fit, GB", "predict, GB"]
+    return words + table(heads, rows) + "\n\n"
+
+
 def render():
     record = bench()
     head = HEAD.format(date=record["date"], cores=record["cores"], jax=record["jax"])
@@ -141,7 +165,9 @@ def render():
         + targets(record)
         + STARTING
         + starts(record["start"])
-        + "\n\n## Throughput\n\n"
+        + "\n\n"
+        + sizes(every("sizes").values() if "sizes" in lines() else [])
+        + "## Throughput\n\n"
         + throughput(record["rows"])
         + "\n"
         + notes(record)

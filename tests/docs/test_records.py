@@ -75,6 +75,17 @@ def test_the_page_on_speed_is_made_from_its_record(script):
     assert (ROOT / "docs" / "speed.md").read_text() == script("speed_page").render()
 
 
+def test_a_table_of_sizes_comes_with_its_record(script):
+    page = script("speed_page")
+    assert page.sizes([]) == ""
+    found = {"rows": 1_000_000, "columns": 50, "budget": 100, "fit_seconds": 1234.5, "predict_seconds": 9.0}
+    found |= {"bytes_before": 6e8, "fit_bytes": 2e9, "predict_bytes": 3.1e9}
+    old = {"date": "2026-01-01", "cores": 2, "found": {**found, "fit_seconds": 9999.0}}
+    said = page.sizes([{"date": "2026-01-02", "cores": 2, "found": found}, old])
+    assert "| 1,000,000 | 50 | 1,234.5 | 9.0 | 0.60 | 2.00 | 3.10 |" in said
+    assert "9,999" not in said
+
+
 def test_the_table_of_rounding_is_made_from_its_record(script):
     table = script("format_table")
     page = (ROOT / "docs" / "format.md").read_text()

@@ -137,7 +137,15 @@ def test_quickstart(houses):
     assert set(re.findall(r"'\.\[(\w+)\]'", (DOCS / "quickstart.md").read_text())) <= set(extras)
 
 
-OTHER_PROGRAMS = ("Noise", "Several targets", "Another network", "Other methods", "Pipelines")
+OTHER_PROGRAMS = (
+    "Tables with",
+    "The best epoch",
+    "Noise",
+    "Several targets",
+    "Another network",
+    "Other methods",
+    "Pipelines",
+)
 """Sections of the page on scikit-learn that compile networks of their own; `tests/estimators` tries all of that too."""
 
 

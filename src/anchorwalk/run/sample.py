@@ -211,7 +211,7 @@ def _described(
         "prior": serialise.prior_to_json(given.prior),
         "likelihood": serialise.likelihood_to_json(given.likelihood),
         "inputs": serialise.inputs_to_json(given.data.x),
-        "rows": int(np.count_nonzero(np.asarray(given.data.weights))),  # estimators add some without weight
+        "rows": int(np.count_nonzero(np.asarray(given.data.weights)[: given.n])),  # those that fill up do not count
     }
     return header, about
 

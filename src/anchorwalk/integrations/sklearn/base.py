@@ -1,5 +1,6 @@
 """What both estimators share: parameters, fitting, members, storage."""
 
+from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -22,6 +23,7 @@ from anchorwalk.posterior.prediction import Prediction
 from anchorwalk.prior import Prior
 from anchorwalk.problem import Problem
 from anchorwalk.run.callbacks import Progress
+from anchorwalk.run.keys import Stream
 from anchorwalk.run.sample import sample
 from anchorwalk.run.store import DiskStore, MemoryStore
 from anchorwalk.types import HostArray
@@ -83,6 +85,8 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         step_size: float = STEP_SIZE,
         prior: Prior | float | None = None,
         encoding: str = "auto",
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
         warm_start: bool = False,
         store: str | None = None,
         random_state: Any = None,
@@ -99,6 +103,8 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         self.step_size = step_size
         self.prior = prior
         self.encoding = encoding
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
         self.warm_start = warm_start
         self.store = store
         self.random_state = random_state
@@ -137,6 +143,10 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
     def _prior(self) -> Prior:
         raise NotImplementedError
 
+    def _row_weights(self, y: Any) -> Any:
+        """Weights of rows by their targets."""
+        return 1.0
+
     def _perturbs(self) -> bool:
         """Whether members' targets are moved by draws of the noise."""
         return False
@@ -151,6 +161,7 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         seed = self._seed if going_on else int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         x, y, encoder = self._learned(x, y, seed, **checked)
         weights = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
+        weights = weights * self._row_weights(y)
         if not weights.any():
             checks.reject("sample_weight", "only zeros", "a weight above zero", "Leave sample_weight out.")
         if going_on and encoder != self.encoder_:
@@ -162,10 +173,14 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
             self._store = MemoryStore() if self.store is None else DiskStore(self.store)
             self._frozen = False
         data = self._inputs(x), self._targets(y, weights)
-        network, rows = self._network(), networks.room(len(x))
+        network = self._network()
         init = networks.narrowed(network.init, self._width) if self._fills_up else network.init
         problem = Problem(init, network.apply, self._likelihood(), self._prior(), data, weights.astype(np.float32))
         unused = networks.unused(problem.params_like, self._width) if self._fills_up else None
+        if self.early_stopping:
+            share = checks.within("validation_fraction", self.validation_fraction, 0, 1, open_above=True)
+            problem = problem.hold_back(jax.random.fold_in(jax.random.key(self._seed), Stream.PREPARE), share)
+        rows = networks.room(problem.n)
         problem = problem.filled(rows, unused)
         if going_on:
             plan = planning.grown(self.plan_, self.budget)
@@ -181,6 +196,7 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
                 own,
                 self.step_size,
                 self._perturbs(),
+                "best" if self.early_stopping else "last",
             )
         self._sample(problem, plan)
         return self
@@ -221,6 +237,18 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         else:
             self.posterior_ = planning.until(self.seconds, plan, run)
         self.n_iter_ = self.plan_.epochs
+
+    @property
+    def loss_curve_(self) -> HostArray:
+        """Mean over chains of the loss in each epoch, of a chain's members one after the other, in nats a row."""
+        check_is_fitted(self)
+        curves: dict[int, list[HostArray]] = defaultdict(list)
+        for member in self.posterior_:
+            curves[member.info.chain].append(np.asarray(member.trace, np.float64))
+        joined = [np.concatenate(traces) for traces in curves.values()]
+        longest = max(map(len, joined))
+        padded = [np.pad(curve, (0, longest - len(curve)), constant_values=np.nan) for curve in joined]
+        return np.asarray(np.nanmean(padded, axis=0))
 
     # Prediction.
 

@@ -4,11 +4,13 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from anchorwalk import checks
 from anchorwalk.integrations.sklearn import networks
-from anchorwalk.integrations.sklearn.base import Ensemble
+from anchorwalk.integrations.sklearn.base import STEP_SIZE, Ensemble
+from anchorwalk.integrations.sklearn.networks import Maker
 from anchorwalk.likelihoods import Categorical
 from anchorwalk.networks import Network
 from anchorwalk.posterior.prediction import Prediction
@@ -42,6 +44,10 @@ class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
         encoding: What becomes of columns of texts and categories, where X is a pandas table: "one_hot", a column of
             zeros and ones for each text; "target", the mean of the target; "auto", the first up to 50 texts. Dates
             become numbers too, and what is missing is filled in by the median and marked.
+        early_stopping: Whether each training keeps its best epoch by rows that are held back, in place of its last one.
+            No epoch is saved: trainings are as long as the plan says.
+        validation_fraction: Share of the rows that `early_stopping` holds back.
+        class_weight: Weights of the classes: "balanced", by how rare they are, or a dictionary of numbers.
         warm_start: Whether `fit` with a larger `budget`, on the same data, adds to the members that are there.
         store: A folder in which each member is safe as soon as it is trained; the same fit goes on there after a kill.
         random_state: A seed, or a random state; all randomness comes from it.
@@ -51,6 +57,7 @@ class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
         posterior_: The `anchorwalk.Posterior`: members, losses, predictions, diagnostics.
         plan_: The `anchorwalk.Plan` that was run.
         classes_: The classes, in the order of the probabilities.
+        loss_curve_: The loss in each epoch, in nats a row, averaged over chains; members of a chain follow each other.
         n_iter_: Epochs spent.
         encoder_: What makes numbers of a table's columns; None where X was an array.
         n_features_in_: Number of features, or of columns.
@@ -64,6 +71,49 @@ class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
         >>> model.predict([[-1.0], [1.0]]).tolist()
         ['no', 'yes']
     """
+
+    def __init__(
+        self,
+        method: str = "sae",
+        *,
+        hidden: tuple[int, ...] = (50,),
+        network: Network | Maker | None = None,
+        budget: int = 1000,
+        seconds: float | None = None,
+        chains: int | None = None,
+        batch_size: int | str = "auto",
+        learning_rate: float | None = None,
+        step_size: float = STEP_SIZE,
+        prior: Prior | float | None = None,
+        encoding: str = "auto",
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        class_weight: dict[Any, float] | str | None = None,
+        warm_start: bool = False,
+        store: str | None = None,
+        random_state: Any = None,
+        verbose: bool | int = False,
+    ) -> None:
+        super().__init__(
+            method,
+            hidden=hidden,
+            network=network,
+            budget=budget,
+            seconds=seconds,
+            chains=chains,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            step_size=step_size,
+            prior=prior,
+            encoding=encoding,
+            early_stopping=early_stopping,
+            validation_fraction=validation_fraction,
+            warm_start=warm_start,
+            store=store,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.class_weight = class_weight
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803  # scikit-learn's name
         """Train the ensemble.
@@ -90,6 +140,25 @@ class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
         found: HostArray = self.classes_[best]
         return found
 
+    def plot(self, X: Any = None, y: Any = None, *, ax: Any = None) -> Any:  # noqa: N803
+        """Draw how sure predictions are and, with the truth, how often they are right; without X the losses.
+
+        Args:
+            X: Rows to predict.
+            y: Their true classes, or None.
+            ax: Matplotlib's axes to draw on; new ones unless given.
+
+        Returns:
+            The axes.
+        """
+        from anchorwalk.integrations.sklearn import plots
+
+        if X is None:
+            return plots.losses(self.loss_curve_, ax)
+        probabilities = self.predict_proba(X)
+        right = None if y is None else self.classes_[probabilities.argmax(axis=1)] == np.asarray(y)
+        return plots.confidence(probabilities.max(axis=1), right, ax)
+
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> HostArray:  # noqa: N803
         """Classes drawn from the predictive distribution, shape (rows, n_samples)."""
         drawn = self._draws(X, n_samples, random_state)
@@ -105,6 +174,9 @@ class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
             checks.reject("y", given, "two classes or more", "There is nothing to tell apart.")
         self.classes_ = classes
         return numbers.astype(np.int32)
+
+    def _row_weights(self, y: Any) -> Any:
+        return compute_sample_weight(self.class_weight, y)
 
     def _likelihood(self) -> Categorical:
         return Categorical()

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -48,6 +48,7 @@ def default_plan(
     own: bool,
     step_size: float,
     perturbs: bool,
+    keep: Literal["last", "best"] = "last",
 ) -> Plan:
     """A plan for a budget of epochs over all chains."""
     checks.choice("method", method, METHODS)
@@ -57,7 +58,7 @@ def default_plan(
     first_rate, later_rate = rates if rate is None else (rate, rate * rates[1] / rates[0])
 
     def training(rate: float, epochs: int) -> Training:
-        return Training(Adam(rate, end_rate=rate * END), epochs, batch_size)
+        return Training(Adam(rate, end_rate=rate * END), epochs, batch_size, keep)
 
     if method != "sae":
         members = min(MEMBERS if chains is None else checks.count("chains", chains), budget)

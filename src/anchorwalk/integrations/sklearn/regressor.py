@@ -4,6 +4,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.metrics import r2_score
 
 from anchorwalk import checks
 from anchorwalk.integrations.sklearn import networks
@@ -11,6 +12,7 @@ from anchorwalk.integrations.sklearn.base import STEP_SIZE, Ensemble, Scaling
 from anchorwalk.integrations.sklearn.networks import Maker
 from anchorwalk.likelihoods import HeteroscedasticNormal, Likelihood, Normal
 from anchorwalk.networks import Network
+from anchorwalk.posterior.prediction import Prediction
 from anchorwalk.prior import Prior
 from anchorwalk.types import HostArray
 
@@ -26,6 +28,8 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
             "varying", one that depends on the features; or a number, its standard deviation.
         perturb_targets: Whether anchored members' targets are moved by draws of the noise. Without it, as in the
             paper, members agree too much where the data are many, and take for signal what is noise.
+        quantiles: What `predict` returns in place of the mean, such as (0.05, 0.95), shape (rows, quantiles): for tools
+            that ask for nothing else, such as `cross_val_predict` and `GridSearchCV.predict`. `score` takes the mean.
         hidden: Units of each hidden layer.
         network: Instead of a multilayer perceptron: a network (init, apply), or a function (inputs, outputs) that makes
             one. It has one output for each target, with `noise="varying"` two.
@@ -41,6 +45,9 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
         encoding: What becomes of columns of texts and categories, where X is a pandas table: "one_hot", a column of
             zeros and ones for each text; "target", the mean of the target; "auto", the first up to 50 texts. Dates
             become numbers too, and what is missing is filled in by the median and marked.
+        early_stopping: Whether each training keeps its best epoch by rows that are held back, in place of its last one.
+            No epoch is saved: trainings are as long as the plan says.
+        validation_fraction: Share of the rows that `early_stopping` holds back.
         warm_start: Whether `fit` with a larger `budget`, on the same data, adds to the members that are there.
         store: A folder in which each member is safe as soon as it is trained; the same fit goes on there after a kill.
         random_state: A seed, or a random state; all randomness comes from it.
@@ -49,6 +56,7 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
     Attributes:
         posterior_: The `anchorwalk.Posterior`: members, losses, predictions, diagnostics. Its targets are standardised.
         plan_: The `anchorwalk.Plan` that was run.
+        loss_curve_: The loss in each epoch, in nats a row, averaged over chains; members of a chain follow each other.
         n_iter_: Epochs spent.
         encoder_: What makes numbers of a table's columns; None where X was an array.
         n_features_in_: Number of features, or of columns.
@@ -70,6 +78,7 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
         *,
         noise: str | float = "constant",
         perturb_targets: bool = True,
+        quantiles: tuple[float, ...] | None = None,
         hidden: tuple[int, ...] = (50,),
         network: Network | Maker | None = None,
         budget: int = 1000,
@@ -80,6 +89,8 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
         step_size: float = STEP_SIZE,
         prior: Prior | float | None = None,
         encoding: str = "auto",
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
         warm_start: bool = False,
         store: str | None = None,
         random_state: Any = None,
@@ -97,6 +108,8 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
             step_size=step_size,
             prior=prior,
             encoding=encoding,
+            early_stopping=early_stopping,
+            validation_fraction=validation_fraction,
             warm_start=warm_start,
             store=store,
             random_state=random_state,
@@ -104,6 +117,7 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
         )
         self.noise = noise
         self.perturb_targets = perturb_targets
+        self.quantiles = quantiles
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803  # scikit-learn's name
         """Train the ensemble.
@@ -119,17 +133,73 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
             checks.positive("noise", self.noise)
         return self._fit(X, y, sample_weight, multi_output=True, y_numeric=True)
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:  # noqa: N803
-        """The predictive mean, and with `return_std` the predictive standard deviation, noise included."""
+    def predict(
+        self,
+        X: Any,  # noqa: N803
+        return_std: bool = False,
+        return_interval: float | None = None,
+    ) -> Any:
+        """The predictive mean, and what else is asked for: `mean, std, low, high` in this order.
+
+        Args:
+            X: Features, shape (rows, features).
+            return_std: Whether to return the predictive standard deviation too, noise included.
+            return_interval: A coverage such as 0.9, to return the two ends of the central interval that holds it.
+        """
         prediction, rows = self._predicted(X)
-        mean = self.target_scaling_.back(prediction.mean[:rows])
-        return (mean, prediction.std[:rows] * self.target_scaling_.scale) if return_std else mean
+        found = [self._mean(prediction, rows)]
+        if self.quantiles is not None:
+            found = [self._quantiles(prediction, rows, self.quantiles)]
+        if return_std:
+            found.append(prediction.std[:rows] * self.target_scaling_.scale)
+        if return_interval is not None:
+            found += self._interval(prediction, rows, return_interval)
+        return tuple(found) if len(found) > 1 else found[0]
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[HostArray, HostArray]:  # noqa: N803
         """The central interval that holds `coverage` of the predictive distribution: its two ends."""
-        prediction, rows = self._predicted(X)
-        low, high = (self.target_scaling_.back(end[:rows]) for end in prediction.interval(coverage))
+        low, high = self._interval(*self._predicted(X), coverage)
         return low, high
+
+    def predict_quantiles(self, X: Any, quantiles: Any = (0.05, 0.5, 0.95)) -> HostArray:  # noqa: N803
+        """Quantiles of the predictive distribution, shape (rows, quantiles) or (rows, targets, quantiles)."""
+        return self._quantiles(*self._predicted(X), quantiles)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
+        """R² of the predictive mean."""
+        return float(r2_score(y, self._mean(*self._predicted(X)), sample_weight=sample_weight))
+
+    def plot(self, X: Any = None, y: Any = None, *, coverage: float = 0.9, ax: Any = None) -> Any:  # noqa: N803
+        """Draw predictions and their intervals, or without X the loss in each epoch. It needs matplotlib.
+
+        Args:
+            X: Rows to predict. One feature is drawn as a line; more, row by row, in the order of truth or mean.
+            y: Their truth, or None.
+            coverage: Probability that an interval should hold.
+            ax: Matplotlib's axes to draw on; new ones unless given.
+
+        Returns:
+            The axes.
+        """
+        from anchorwalk.integrations.sklearn import plots
+
+        if X is None:
+            return plots.losses(self.loss_curve_, ax)
+        prediction, rows = self._predicted(X)
+        mean, (low, high) = self._mean(prediction, rows), self._interval(prediction, rows, coverage)
+        if mean.ndim > 1:
+            checks.reject("plot", f"predictions of {mean.shape[1]} targets", "one target", "Draw them one by one.")
+        return plots.intervals(X, y, mean, low, high, coverage, ax)
+
+    def _mean(self, prediction: Prediction, rows: int) -> HostArray:
+        return self.target_scaling_.back(prediction.mean[:rows])
+
+    def _quantiles(self, prediction: Prediction, rows: int, quantiles: Any) -> HostArray:
+        found = prediction.quantile(np.atleast_1d(np.asarray(quantiles, np.float64)))[:, :rows]
+        return np.moveaxis(self.target_scaling_.back(found), 0, -1)
+
+    def _interval(self, prediction: Prediction, rows: int, coverage: float) -> list[HostArray]:
+        return [self.target_scaling_.back(end[:rows]) for end in prediction.interval(coverage)]
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> HostArray:  # noqa: N803
         """Targets drawn from the predictive distribution, shape (rows, n_samples) or (rows, targets, n_samples)."""

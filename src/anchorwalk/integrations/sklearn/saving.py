@@ -85,7 +85,10 @@ def load(cls: type, folder: Path, network: Any) -> Any:
         expected = "the network that it was fitted with" if network is None else "none: it has the default network"
         checks.reject("load(network=)", given, expected, "Code is not stored, so it is passed again.")
     try:
-        estimator = cls(**{**params, "hidden": tuple(params["hidden"]), "network": network})
+        if isinstance(params.get("class_weight"), list):
+            params["class_weight"] = dict(params["class_weight"])
+        params |= {name: tuple(value) for name, value in params.items() if isinstance(value, list)}
+        estimator = cls(**{**params, "network": network})
         _restore(estimator, about["fitted"])
         apply = estimator._network().apply
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
@@ -104,6 +107,13 @@ def _form(estimator: Any) -> dict[str, Any]:
     if not isinstance(params["random_state"], PLAIN):
         params["random_state"] = None  # the seed that was drawn from it is kept
     params["store"] = None
+    if params.get("quantiles") is not None:
+        params["quantiles"] = np.asarray(params["quantiles"], np.float64).tolist()
+    if isinstance(params.get("class_weight"), dict):  # pairs, since JSON has texts alone as names
+        pairs = params["class_weight"].items()
+        params["class_weight"] = [
+            [name.item() if isinstance(name, np.generic) else name, float(weight)] for name, weight in pairs
+        ]
     fitted: dict[str, Any] = {
         "seed": estimator._seed,
         "features": estimator.n_features_in_,
