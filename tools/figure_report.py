@@ -12,7 +12,7 @@ from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGE, OUT = DOCS / "howto" / "report.md", DOCS / "figures" / "report.png"
-SIZE = "1160,1790"
+SIZE = "1160,2040"
 """Width and height of the window in CSS pixels: from the head of the page to its first figures."""
 
 

@@ -44,7 +44,8 @@ def test_the_example_runs(scope):
         "16 (4 chains of 4 members)",
         "44 (5 for a first member, 2 for a later one)",  # 4 x (5 + 3 x 2)
         "552 parameters in 4 arrays",  # 8 x 50 + 50 + 50 x 2 + 2
-        "HeteroscedasticNormal()",
+        "normal, with a standard deviation for each row",
+        "Can its uncertainty be trusted?",
         "normal, standard deviation 0.183",  # sqrt(1 / 30)
         "GuidedWalk(step_size=0.25)",
         "2 chains in a program, which may use one core",  # whatever the cores of this machine

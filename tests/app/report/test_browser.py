@@ -42,6 +42,10 @@ def test_the_page_as_it_is_seen(page, browser, width, dark):
         "[...document.querySelectorAll('figure svg')].map(e => [e.getBoundingClientRect().width, "
         "e.getBoundingClientRect().height, e.querySelectorAll('path').length])"
     )
+    opened = browser.evaluate("document.querySelector('main > section').className")
+    assert opened in ("card verdict good", "card verdict open", "card verdict bad")
+    edge = browser.evaluate("getComputedStyle(document.querySelector('.verdict')).borderLeftWidth")
+    assert edge == "6px"
     names = browser.evaluate("[...document.querySelectorAll('figure')].map(e => e.id)")
     assert names == ["calibration", "predictions", "parts", "losses", "members", "walk"]
     assert len(sizes) == 6

@@ -8,7 +8,7 @@ import numpy as np
 
 from anchorwalk.app.report import style
 from anchorwalk.app.report.data import MOST_FEATURES, ReportData
-from anchorwalk.app.report.elements import Section, Table
+from anchorwalk.app.report.elements import Evidence, Section, Table
 from anchorwalk.app.report.formatting import count, number, percent, plain, share_with_range, shown, spread_out, wilson
 from anchorwalk.app.report.style import BAND, BLUE, GREEN, INK, MUTED, ORANGE, Picture
 from anchorwalk.posterior import metrics
@@ -83,7 +83,10 @@ def section(posterior: Posterior, prediction: Prediction, data: ReportData, rows
     words += "" if one.y is None else ", the truth of which is known"
     if len(targets) > 1:
         words += f"; {len(targets)} targets, of which the figures show “{one.name}”"
-    return Section(words + ".", tiles, scores, pictures, _rows(one, rows, data))
+    evidence = None
+    if one.y is not None:
+        evidence = Evidence(False, float(one.confidence.mean()), int(one.right.sum()), len(rows))
+    return Section(words + ".", tiles, scores, pictures, _rows(one, rows, data), evidence)
 
 
 def split(prediction: Prediction, data: ReportData, rows: HostArray) -> list[Target]:

@@ -25,6 +25,29 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Evidence:
+    """How predictions did on rows whose truth is known.
+
+    Attributes:
+        intervals: Whether it is on intervals, or on the probability of the predicted class.
+        promised: The share of rows that should hold the truth, or be right.
+        held: The number of rows that do.
+        rows: The number of all.
+        instead: The coverage whose intervals hold what is promised, where that is another one.
+        whole: Whether targets are counts, whose intervals hold more than they promise.
+        constant_noise: Whether all rows have the same noise.
+    """
+
+    intervals: bool
+    promised: float
+    held: int
+    rows: int
+    instead: float | None = None
+    whole: bool = False
+    constant_noise: bool = False
+
+
+@dataclass(frozen=True)
 class Section:
     """What a report says of predictions.
 
@@ -34,6 +57,7 @@ class Section:
         scores: The scores, where the truth is known.
         pictures: The figures.
         rows: The most uncertain rows.
+        evidence: How predictions did, where the truth is known.
     """
 
     intro: str
@@ -41,3 +65,4 @@ class Section:
     scores: Table | None = None
     pictures: list[Picture] = field(default_factory=list)
     rows: Table | None = None
+    evidence: Evidence | None = None

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from anchorwalk import checks, files
-from anchorwalk.app.report import classes, numbers, page, run, style, training
+from anchorwalk.app.report import classes, numbers, page, run, style, training, verdict
 from anchorwalk.app.report.data import ReportData
 from anchorwalk.app.report.elements import Section
 from anchorwalk.app.report.formatting import count, duration, plain, spread_out
 from anchorwalk.errors import NotFiniteWarning
 from anchorwalk.likelihoods import ClassLikelihood, OrderedLikelihood
+from anchorwalk.posterior.diagnose import Diagnosis
 from anchorwalk.posterior.posterior import Posterior
 from anchorwalk.posterior.prediction import Prediction
 from anchorwalk.run.store import DiskStore
@@ -54,9 +55,9 @@ def write(
 ) -> Paths:
     """Write a report of a run: one page to open in a browser, `report.html`, and its figures as files.
 
-    The page needs no network and no other file. It tells what was run, how training went and what the anchors' walk
-    is worth; with rows, also predictions, their uncertainty and the chains' diagnosis; with their truth, also scores
-    and calibration.
+    The page needs no network and no other file. It opens with a verdict on its uncertainty, and what to do. It tells
+    what was run, how training went and what the anchors' walk is worth; with rows, also predictions, their uncertainty
+    and the chains' diagnosis; with their truth, also scores and calibration.
 
     Args:
         posterior: What `sample`, `load` or `Posterior.from_members` gave.
@@ -86,18 +87,20 @@ def write(
     folder = _check(posterior, out, data, title)
     style.require()
     named = data.target if target is None and data is not None else target
-    about = run.read(posterior, walk, None if named is None else named if isinstance(named, str) else ", ".join(named))
-    section, diagnosis, remarks = (None, "", []) if data is None else _predictions(posterior, data)
+    name = named if named is None or isinstance(named, str) else ", ".join(named)
+    about = run.read(posterior, walk, None if name is None else plain(name))
+    section, diagnosis, remarks = (None, None, []) if data is None else _predictions(posterior, data)
     drawn = [training.losses(posterior, about), training.members(posterior, about), training.anchors(about)]
     pictures = [picture for picture in drawn if picture is not None]
     content = page.render(
         _title(posterior, title, about),
         f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         about,
+        verdict.judge(posterior, None if section is None else section.evidence, diagnosis, name and plain(name)),
         [*_tiles(posterior, about), *(section.tiles if section is not None else [])],
         section,
         [*about.remarks, *remarks],
-        diagnosis,
+        "" if diagnosis is None else str(diagnosis),
         pictures,
     )
     return _write(folder, content, [*(section.pictures if section is not None else []), *pictures])
@@ -120,16 +123,16 @@ def _check(posterior: Any, out: Any, data: Any, title: Any) -> Path:
     return folder
 
 
-def _predictions(posterior: Posterior, data: ReportData) -> tuple[Section | None, str, list[str]]:
+def _predictions(posterior: Posterior, data: ReportData) -> tuple[Section | None, Diagnosis | None, list[str]]:
     """The part on predictions, the diagnosis of the chains, and what should not be missed about them."""
     likelihood = posterior.likelihood
     if not isinstance(likelihood, ClassLikelihood | OrderedLikelihood):
         posterior.predict(data.x)  # so that inputs that do not fit are refused all the same
         name = type(likelihood).__name__
-        return None, "", [f"Predictions are not shown: the likelihood {name} has neither classes nor quantiles."]
+        return None, None, [f"Predictions are not shown: the likelihood {name} has neither classes nor quantiles."]
     prediction, rows = _finite(posterior, data)
     if prediction is None:
-        return None, "", ["Predictions are not shown: they are not finite for any row."]
+        return None, None, ["Predictions are not shown: they are not finite for any row."]
     if data.y is not None:
         prediction.log_prob(np.asarray(data.y)[rows])  # refuses targets that do not fit, before anything is drawn
     remarks = []
@@ -139,7 +142,7 @@ def _predictions(posterior: Posterior, data: ReportData) -> tuple[Section | None
         )
     kind = classes if isinstance(likelihood, ClassLikelihood) else numbers
     diagnosis = posterior.diagnose(data.take(rows[spread_out(len(rows), DIAGNOSED)]))
-    return kind.section(posterior, prediction, data, rows), str(diagnosis), remarks
+    return kind.section(posterior, prediction, data, rows), diagnosis, remarks
 
 
 def _finite(posterior: Posterior, data: ReportData) -> tuple[Prediction | None, HostArray]:

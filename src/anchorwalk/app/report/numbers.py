@@ -10,7 +10,7 @@ import numpy as np
 from anchorwalk import checks
 from anchorwalk.app.report import style
 from anchorwalk.app.report.data import MOST_FEATURES, ReportData
-from anchorwalk.app.report.elements import Section, Table
+from anchorwalk.app.report.elements import Evidence, Section, Table
 from anchorwalk.app.report.formatting import count, number, percent, plain, share_with_range, shown, spread_out, wilson
 from anchorwalk.app.report.style import BAND, BLUE, INK, MUTED, ORANGE, Picture
 from anchorwalk.likelihoods import OrderedLikelihood
@@ -88,7 +88,8 @@ def section(posterior: Posterior, prediction: Prediction, data: ReportData, rows
     if len(posterior) > 1:
         pictures.append(parts(one))
     scores, tiles = (None, []) if one.y is None else _scores(targets, prediction, data, rows, scale, one)
-    return Section(_intro(targets, one), tiles, scores, pictures, _rows(one, rows, most, interval, data))
+    evidence = None if one.y is None else _evidence(one, _whole(likelihood))
+    return Section(_intro(targets, one), tiles, scores, pictures, _rows(one, rows, most, interval, data), evidence)
 
 
 def units(prediction: Prediction, data: ReportData, real: bool) -> tuple[HostArray, HostArray]:
@@ -188,6 +189,19 @@ def calibration(one: Target, whole: bool) -> Picture:
     return style.draw("calibration", "Do intervals hold what they promise?", words, body)
 
 
+def _evidence(one: Target, whole: bool) -> Evidence:
+    """How the intervals did, and which coverage holds what they promise."""
+    rows, held = len(one.mean), int(one.inside().sum())
+    levels = np.arange(0.5, 0.9951, 0.005)
+    enough = [level for level in levels if one.inside(level).mean() >= COVERAGE]
+    instead = float(enough[0]) if enough and abs(enough[0] - COVERAGE) > 0.01 else None
+    return Evidence(True, COVERAGE, held, rows, instead, whole, _constant(one))
+
+
+def _constant(one: Target) -> bool:
+    return float(np.ptp(one.aleatoric)) <= 1e-6 * float(one.aleatoric.max())
+
+
 def _verdict(low: Any, high: Any) -> str:
     if high < COVERAGE:
         return ", fewer than promised: the intervals are too narrow."
@@ -230,7 +244,7 @@ def predictions(one: Target, drawn: HostArray, ends: HostArray) -> Picture:
 def parts(one: Target) -> Picture:
     """What members disagree on against the noise that they agree on, as standard deviations."""
     chosen = spread_out(len(one.mean), MOST_POINTS)
-    constant = float(np.ptp(one.aleatoric)) <= 1e-6 * float(one.aleatoric.max())
+    constant = _constant(one)
     pair = np.stack([one.aleatoric[chosen], one.epistemic[chosen]])
     low, high = float(pair.min(axis=1).max()), float(pair.max(axis=1).min())
     meet = 0 < high >= low  # whether any part of the line of equal ones is within the figure

@@ -9,6 +9,7 @@ from string import Template
 from anchorwalk.app.report.elements import Section, Table
 from anchorwalk.app.report.run import Run
 from anchorwalk.app.report.style import DARK, LIGHT, Picture
+from anchorwalk.app.report.verdict import Verdict
 
 NAME = 8
 """Letters that the name of a line of a diagnosis is filled up to."""
@@ -18,6 +19,7 @@ def render(
     title: str,
     when: str,
     run: Run,
+    verdict: Verdict,
     tiles: Sequence[tuple[str, str, str]],
     section: Section | None,
     remarks: Sequence[str],
@@ -30,6 +32,7 @@ def render(
         title: Its heading.
         when: When it was written.
         run: What was run.
+        verdict: Whether its uncertainty can be trusted.
         tiles: The few numbers that matter most: label, value, remark.
         section: Predictions, or None.
         remarks: Sentences that should not be missed.
@@ -39,6 +42,7 @@ def render(
     body = [
         f'<header><p class="over">Report of an ensemble</p><h1>{escape(title)}</h1>',
         f"<p>{escape(run.method)}{' · ' if run.method else ''}written {escape(when)}</p></header>",
+        _verdict(verdict),
         *(f'<p class="note">{escape(remark)}</p>' for remark in remarks),
         _tiles(tiles),
     ]
@@ -74,6 +78,16 @@ def _variables(inks: dict[str, str]) -> str:
 
 def _heading(text: str, intro: str = "") -> str:
     return f"<h2>{escape(text)}</h2>" + (f"<p>{escape(intro)}</p>" if intro else "")
+
+
+def _verdict(verdict: Verdict) -> str:
+    reasons = "".join(f"<p>{escape(reason)}</p>" for reason in verdict.reasons)
+    actions = "".join(f"<li>{escape(action)}</li>" for action in verdict.actions)
+    todo = f"<h3>What to do</h3><ul>{actions}</ul>" if actions else ""
+    return (
+        f'<section class="card verdict {verdict.kind}"><p class="over">Can its uncertainty be trusted?</p>'
+        f"<h2>{escape(verdict.answer)}</h2>{reasons}{todo}</section>"
+    )
 
 
 def _tiles(tiles: Sequence[tuple[str, str, str]]) -> str:
