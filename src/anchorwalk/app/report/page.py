@@ -1,5 +1,6 @@
 """The page: one HTML file that needs nothing else. Every text is escaped here; figures are this package's own SVG."""
 
+import re
 from collections.abc import Sequence
 from html import escape
 from importlib.metadata import version
@@ -82,7 +83,9 @@ def _heading(text: str, intro: str = "") -> str:
 
 def _verdict(verdict: Verdict) -> str:
     reasons = "".join(f"<p>{escape(reason)}</p>" for reason in verdict.reasons)
-    actions = "".join(f"<li>{escape(action)}</li>" for action in verdict.actions)
+    code = re.compile("`([^`]*)`")
+    words = (code.sub(r"<code>\1</code>", escape(action)) for action in verdict.actions)
+    actions = "".join(f"<li>{one}</li>" for one in words)
     todo = f"<h3>What to do</h3><ul>{actions}</ul>" if actions else ""
     return (
         f'<section class="card verdict {verdict.kind}"><p class="over">Can its uncertainty be trusted?</p>'
