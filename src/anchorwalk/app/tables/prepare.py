@@ -43,7 +43,7 @@ def target(values: Any, settings: FitSettings, options: Options) -> tuple[Form, 
         checks.reject(argument, f"{y[0]} in every row", "a column that varies", "There is nothing to predict.")
     if form.kind == "number":
         unit = f" in {form.unit}" if form.unit else ""
-        words = f"to predict, taken as a number{unit} (from {y.min():g} to {y.max():g})"
+        words = f"to predict, taken as a number{unit} (from {y.min():.7g} to {y.max():.7g})"
         words += "".join(f", {remark}" for remark in remarks)
     else:
         many = len(different) > MOST_LEVELS or MOST_CLASSES < len(different) > len(y) / 2
@@ -100,7 +100,7 @@ def _described(form: Form, typed: Any, settings: FitSettings) -> str:
     missing = float(typed.isna().mean())
     gaps = f", {missing:.1%} of its values are missing: taken as the median, and marked" if missing else ""
     if form.kind == "number":
-        return f"numbers{f' in {form.unit}' if form.unit else ''} from {typed.min():g} to {typed.max():g}{gaps}"
+        return f"numbers{f' in {form.unit}' if form.unit else ''} from {typed.min():.7g} to {typed.max():.7g}{gaps}"
     if form.kind == "date":
         ends = f"{typed.min():%Y-%m-%d} to {typed.max():%Y-%m-%d}"
         return f"dates from {ends}, as days and as places in the year and the week{gaps}"
