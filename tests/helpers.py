@@ -80,6 +80,23 @@ class LinearGaussian:
         return aw.Training(optimizer, epochs=epochs, batch_size=self.rows)
 
 
+Z = 6.0
+"""Standard errors; two-sided 2e-9: with some 20 comparisons a test, and the tails of products of normals, below 1e-6."""
+
+
+def assert_moments(draws, mean, covariance, slack=0.0):
+    """Draws, (chains, members, D), have a mean and a covariance, up to what `slack` allows the covariance's elements.
+
+    Means over a chain's members are independent between chains: their spread gives the standard error.
+    """
+    centred = draws - mean
+    squares = centred[..., :, None] * centred[..., None, :] - covariance
+    for values, more in ((centred.mean(axis=1), 0.0), (squares.mean(axis=1), slack)):
+        error = values.mean(axis=0)
+        standard_error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
+        assert np.all(np.abs(error) < Z * standard_error + more), np.abs(error) / standard_error
+
+
 def small_init(key):
     """One hidden layer of 8 tanh units, from one vector of draws: quick to compile."""
     like = {"hidden": {"bias": jnp.zeros(8), "kernel": jnp.zeros((2, 8))}, "out": jnp.zeros(8), "shift": jnp.zeros(1)}

@@ -18,10 +18,24 @@ if _TYPE_CHECKING:
     from anchorwalk.likelihoods import Bernoulli, Categorical, HeteroscedasticNormal, Likelihood, Normal, Poisson
     from anchorwalk.methods.ae import AE
     from anchorwalk.methods.base import Call, Draws, Keys, Member, MemberInfo, Method
+    from anchorwalk.methods.cyclical_sghmc import CyclicalSGHMC
     from anchorwalk.methods.deep_ensemble import DeepEnsemble
+    from anchorwalk.methods.fge import FGE
     from anchorwalk.methods.hmc import HMC
+    from anchorwalk.methods.ivon import IVON
+    from anchorwalk.methods.laplace import Laplace
+    from anchorwalk.methods.low_precision_sae import LowPrecisionSAE
     from anchorwalk.methods.map import MAP
+    from anchorwalk.methods.mclmc import MCLMC
     from anchorwalk.methods.sae import SAE
+    from anchorwalk.methods.sghmc import SGHMC
+    from anchorwalk.methods.sgld import SGLD
+    from anchorwalk.methods.simplex_sae import SimplexSAE
+    from anchorwalk.methods.snapshot import Snapshot
+    from anchorwalk.methods.spro import SPRO
+    from anchorwalk.methods.swa import SWA
+    from anchorwalk.methods.swag import SWAG
+    from anchorwalk.methods.swalp import SWALP
     from anchorwalk.methods.tempering import Tempering
     from anchorwalk.optimizers import SGD, SOAP, Adam, Lion, Optimizer, Training
     from anchorwalk.plan.describe import Description, describe
@@ -54,16 +68,26 @@ if _TYPE_CHECKING:
 
 __all__ = [
     "AE",
+    "FGE",
     "HMC",
+    "IVON",
     "MAP",
+    "MCLMC",
     "SAE",
     "SGD",
+    "SGHMC",
+    "SGLD",
     "SOAP",
+    "SPRO",
+    "SWA",
+    "SWAG",
+    "SWALP",
     "Adam",
     "Autoregressive",
     "Bernoulli",
     "Call",
     "Categorical",
+    "CyclicalSGHMC",
     "DeepEnsemble",
     "Description",
     "Diagnosis",
@@ -74,9 +98,11 @@ __all__ = [
     "HeteroscedasticNormal",
     "Independent",
     "Keys",
+    "Laplace",
     "Likelihood",
     "Lion",
     "Local",
+    "LowPrecisionSAE",
     "MLflow",
     "Member",
     "MemberInfo",
@@ -96,6 +122,8 @@ __all__ = [
     "Rotation",
     "RoundInfo",
     "Runner",
+    "SimplexSAE",
+    "Snapshot",
     "Status",
     "Store",
     "Tempering",
@@ -133,10 +161,24 @@ _WHERE = {
     "likelihoods": "Bernoulli Categorical HeteroscedasticNormal Likelihood Normal Poisson",
     "methods.ae": "AE",
     "methods.base": "Call Draws Keys Member MemberInfo Method",
+    "methods.cyclical_sghmc": "CyclicalSGHMC",
     "methods.deep_ensemble": "DeepEnsemble",
+    "methods.fge": "FGE",
     "methods.hmc": "HMC",
+    "methods.ivon": "IVON",
+    "methods.laplace": "Laplace",
+    "methods.low_precision_sae": "LowPrecisionSAE",
     "methods.map": "MAP",
+    "methods.mclmc": "MCLMC",
     "methods.sae": "SAE",
+    "methods.sghmc": "SGHMC",
+    "methods.sgld": "SGLD",
+    "methods.simplex_sae": "SimplexSAE",
+    "methods.snapshot": "Snapshot",
+    "methods.spro": "SPRO",
+    "methods.swa": "SWA",
+    "methods.swag": "SWAG",
+    "methods.swalp": "SWALP",
     "methods.tempering": "Tempering",
     "optimizers": "SGD SOAP Adam Lion Optimizer Training",
     "plan.describe": "Description describe",

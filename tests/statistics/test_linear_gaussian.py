@@ -14,10 +14,9 @@ import pytest
 import anchorwalk as aw
 from anchorwalk import tree
 from anchorwalk.run.store import MemoryStore
-from helpers import LinearGaussian, stacked_params
+from helpers import LinearGaussian, Z, assert_moments, stacked_params
 
 CHAINS = 3000
-Z = 6.0  # two-sided 2e-9: with some 20 comparisons a test, and the tails of products of normals, below 1e-6
 WALKS = [aw.GuidedWalk(step_size=0.5), aw.Autoregressive(step_size=0.6)]
 
 
@@ -37,15 +36,6 @@ def draw(mean, members, walk, perturb=False):
     assert len(posterior) == CHAINS * members
     draws = stacked_params(posterior)["w"].reshape(CHAINS, members, 3).astype(np.float64)
     return draws, tree.stack([store.state(chain) for chain in range(CHAINS)])
-
-
-def assert_moments(draws, mean, covariance):
-    """Means over a chain's members are independent between chains: their spread gives the standard error."""
-    centred = draws - mean
-    for values in (centred.mean(axis=1), (centred[..., :, None] * centred[..., None, :] - covariance).mean(axis=1)):
-        error = values.mean(axis=0)
-        standard_error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
-        assert np.all(np.abs(error) < Z * standard_error), np.abs(error) / standard_error
 
 
 @pytest.mark.parametrize("mean", [0.0, 1.5])

@@ -20,6 +20,12 @@ def initialise(key: Key, problem: Problem, attempt: Array) -> Params:
     return tree.typed(problem.init(jax.random.fold_in(key, attempt)))
 
 
+def prior_mean(problem: Problem) -> Params:
+    """The anchor of methods that have none: the prior's mean, in the shape of the parameters."""
+    zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, tree.precise(leaf.dtype)), problem.params_like)
+    return problem.prior.anchor(zeros)
+
+
 def train_member(
     order_key: Key,
     problem: Problem,
@@ -35,7 +41,22 @@ def train_member(
     A training that does not stay finite goes on from its start. `noise` perturbs all targets, in units of the
     likelihood's noise; `state` is the optimiser's, where members hand it on; `info` are further numbers of the draw.
     """
-    params, losses, after_state = train(order_key, problem, training, anchor, start, noise, state)
+    params, losses, after = train(order_key, problem, training, anchor, start, noise, state)
+    found, draws = judged(problem, training, anchor, start, params, losses, noise, **info)
+    return found, None if state is None else tree.where(draws.good[0], after, state), draws
+
+
+def judged(
+    problem: Problem,
+    training: Training,
+    anchor: Params,
+    start: Params,
+    params: Params,
+    losses: Array,
+    noise: Array | None,
+    **info: Array,
+) -> tuple[Params, Draws]:
+    """What a training found as a draw, with its losses; and the parameters to go on from."""
     if training.evaluate:
         both = jax.tree.map(lambda *leaves: jnp.stack(leaves), start, params)
         # A loop of two, so that the pass over the data is compiled once.
@@ -47,7 +68,6 @@ def train_member(
         first_batch = in_order(problem.data, training.batch_size)[0]
         final_loss = anchored_loss(problem, anchor, params, first_batch, noise)
     good = tree.all_finite(params) & jnp.isfinite(final_loss)
-    kept = None if state is None else tree.where(good, after_state, state)
     numbers = {
         "loss_start": before.loss,
         "loss_end": after.loss,
@@ -56,7 +76,7 @@ def train_member(
         **info,
     }
     draw = Draws(params, losses, good, numbers)
-    return tree.where(good, params, start), kept, jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], draw)
+    return tree.where(good, params, start), jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], draw)
 
 
 def position_like(problem: Problem, perturb_targets: bool) -> jax.ShapeDtypeStruct:
@@ -133,7 +153,6 @@ class FromScratch:
 
     def step(self, keys: Keys, problem: Problem, state: Any, call: Call, number: Array) -> tuple[Any, Draws]:
         """Train towards the prior's mean."""
-        zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, tree.precise(leaf.dtype)), problem.params_like)
         order_key = keys.shared if self.shared_order else keys.own
-        params, _, draws = train_member(order_key, problem, self.training, problem.prior.anchor(zeros), state)
+        params, _, draws = train_member(order_key, problem, self.training, prior_mean(problem), state)
         return params, draws

@@ -136,8 +136,24 @@ class SAE(Settings):
                 shift = [member.anchor_at(problem, one.position)[0] for one in (walk, state.walk)]
                 start = jax.tree.map(lambda p, new, old: (p + (new - old)).astype(p.dtype), start, *shift)
         anchor, noise = member.anchor_at(problem, walk.position)
-        order_key, training = keys.shared if self.shared_order else order_key, self._training(call, number)
-        params, optimizer, draws = member.train_member(  # Alg. 2, lines 4 and 8
-            order_key, problem, training, anchor, start, noise, state.optimizer, acceptance=acceptance
+        order_key = keys.shared if self.shared_order else order_key
+        params, optimizer, draws = self._train(  # Alg. 2, lines 4 and 8
+            order_key, problem, call, number, anchor, start, noise, state.optimizer, acceptance
         )
         return SAEState(walk, params, optimizer), draws
+
+    def _train(
+        self,
+        key: Key,
+        problem: Problem,
+        call: Call,
+        number: Array,
+        anchor: Params,
+        start: Params,
+        noise: Array | None,
+        state: Any,
+        acceptance: Array,
+    ) -> tuple[Params, Any, Draws]:
+        """As `member.train_member`."""
+        training = self._training(call, number)
+        return member.train_member(key, problem, training, anchor, start, noise, state, acceptance=acceptance)

@@ -66,6 +66,14 @@ class Training(Settings):
         room = max(LEAST_ROOM, 1 << (self.epochs - 1).bit_length()) if self._any_steps else self.epochs
         object.__setattr__(self, "room", room)
 
+    def using(self, optimizer: Any) -> "Training":
+        """The same with another optimiser, inside compiled programs: epochs are traced there, and cannot be checked."""
+        same = object.__new__(Training)
+        for name in ("epochs", "batch_size", "keep", "evaluate", "room"):
+            object.__setattr__(same, name, getattr(self, name))
+        object.__setattr__(same, "optimizer", optimizer)
+        return same
+
     @property
     def _any_steps(self) -> bool:
         return bool(getattr(self.optimizer, "any_steps", False))

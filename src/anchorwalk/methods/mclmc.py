@@ -1,0 +1,148 @@
+"""Microcanonical Langevin Monte Carlo (Robnik et al. 2023) from trained starts, by blackjax's kernel and its tuning.
+
+Chains begin at optima, as in Sommer et al. (2025), so that no steps are spent on the way to a mode. The dynamics has a
+velocity of constant length, and no accept/reject: its bias is held down by a step size with small errors of the energy.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from anchorwalk import checks, tree
+from anchorwalk.methods import minibatch
+from anchorwalk.methods.base import Call, Draws, Keys
+from anchorwalk.methods.mode import DRAW, FromMode, no_draws, one_draw
+from anchorwalk.methods.swa import precisely
+from anchorwalk.objective import in_order
+from anchorwalk.optimizers import Training
+from anchorwalk.problem import Problem
+from anchorwalk.serial import Settings
+from anchorwalk.types import Array, Key, Params
+
+GRADIENTS = 2
+"""Of a step of McLachlan's integrator."""
+
+
+class MCLMCState(NamedTuple):
+    """Where a chain is, as vectors, and what its warm-up chose."""
+
+    params: Params
+    momentum: Array
+    length: Array  # over which the velocity is forgotten
+    step_size: Array
+    scales: Array  # variances that steps are measured in
+
+
+@tree.node(static=("warmup", "thin", "scaled"))
+@dataclass(frozen=True)
+class MCLMC(FromMode, Settings):
+    """Microcanonical Langevin Monte Carlo with gradients over all rows; a step costs two passes.
+
+    It needs blackjax: `pip install 'anchorwalk[reference]'`.
+
+    Args:
+        first: The training from which a chain begins; None for an initialisation.
+        warmup: Steps of warm-up for each of its three parts: the step size, scales, and the length over which the
+            velocity is forgotten.
+        thin: Steps for each draw.
+        energy_variance: Variance of the energy's error for each parameter that the step size is tuned for. Less of it
+            is less bias.
+        scaled: Whether warm-up gives each parameter a scale of its own.
+
+    Raises:
+        InvalidInput: A number out of its range, or something that is no training.
+
+    Example:
+        >>> import anchorwalk as aw
+        >>> first = aw.Training(aw.Adam(1e-3), epochs=89, batch_size=32)
+        >>> aw.Plan(aw.MCLMC(first, warmup=30, thin=10), chains=2, members=10).epochs
+        1000
+    """
+
+    first: Training | None
+    warmup: int = 200
+    thin: int = 10
+    energy_variance: float = 5e-4
+    scaled: bool = True
+
+    title = "Microcanonical Langevin Monte Carlo"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.count("MCLMC(warmup=)", self.warmup, least=3)
+        checks.count("MCLMC(thin=)", self.thin)
+        variance = checks.positive("MCLMC(energy_variance=)", self.energy_variance)
+        object.__setattr__(self, "energy_variance", variance)
+
+    def prepare(self, key: Key, problem: Problem) -> Problem:
+        """Hold validation rows back, where the training keeps its best epoch."""
+        if find_spec("blackjax") is None:
+            checks.reject("MCLMC", "no blackjax", "blackjax", "pip install 'anchorwalk[reference]'")
+        if problem.size < 2:
+            checks.reject("MCLMC", "a problem of one parameter", "two or more", "Use HMC(...).")
+        return super().prepare(key, problem)
+
+    def calls(self, problem: Problem | None, members: int) -> Iterator[Call]:
+        """The first training, the warm-up, and the draws; each begins with one gradient."""
+        yield from self._first()
+        steps = 3 * self.warmup + (round(self.warmup / 3) if self.scaled else 0)
+        yield Call("warm-up", draws=0, passes=1 + GRADIENTS * steps)
+        for _ in range(members):
+            yield Call(DRAW, passes=1 + GRADIENTS * self.thin)
+
+    def begin(self, key: Key, problem: Problem, params: Params) -> MCLMCState:
+        """A random direction; blackjax's own first length, step size and scales."""
+        from blackjax.util import generate_unit_vector
+
+        position = tree.ravel(precisely(params))
+        length = jnp.sqrt(jnp.asarray(position.size, position.dtype))
+        return MCLMCState(params, generate_unit_vector(key, position), length, 0.25 * length, jnp.ones_like(position))
+
+    def go(self, keys: Keys, problem: Problem, state: Any, call: Call, number: Array) -> tuple[Any, Draws]:
+        """The warm-up, or the steps to a draw."""
+        import blackjax
+        from blackjax.adaptation.mclmc_adaptation import MCLMCAdaptationState
+        from blackjax.mcmc.integrators import IntegratorState
+
+        rows = in_order(problem.data, problem.data.room)[0]
+
+        def density(vector: Array) -> Array:
+            return -minibatch.energy(problem, tree.unravel(vector, problem.params_like), rows)
+
+        kernel = blackjax.mclmc.build_kernel()
+        position = tree.ravel(precisely(state.params))
+        here = IntegratorState(position, state.momentum, *jax.value_and_grad(density)(position))
+        if not call.draws:
+            share = 1 / 3
+            here, tuned, _ = blackjax.mclmc_find_L_and_step_size(
+                kernel,
+                3 * self.warmup,
+                here,
+                keys.own,
+                density,
+                share,
+                share,
+                share,
+                self.energy_variance,
+                diagonal_preconditioning=self.scaled,
+                params=MCLMCAdaptationState(state.length, state.step_size, state.scales),
+            )
+            after = self._state(problem, here, tuned.L, tuned.step_size, tuned.inverse_mass_matrix)
+            return jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), after, state), no_draws(problem)
+
+        def step(here: Any, key: Key) -> tuple[Any, Array]:
+            here, info = kernel(key, here, density, state.scales, state.length, state.step_size)
+            return here, info.energy_change
+
+        here, changes = jax.lax.scan(step, here, jax.random.split(keys.own, self.thin))
+        after = self._state(problem, here, state.length, state.step_size, state.scales)
+        info = {"log_density": here.logdensity, "step_size": state.step_size, "energy_variance": jnp.var(changes)}
+        return after, one_draw(problem, after.params, **info)
+
+    def _state(self, problem: Problem, here: Any, length: Array, step_size: Array, scales: Array) -> MCLMCState:
+        params = tree.unravel(here.position, problem.params_like)
+        return MCLMCState(params, here.momentum, length, step_size, scales)

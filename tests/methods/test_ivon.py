@@ -1,0 +1,73 @@
+"""IVON against the closed form of what it tends to: on a linear model, the best normal with a diagonal covariance."""
+
+import jax
+import numpy as np
+import pytest
+
+import anchorwalk as aw
+from anchorwalk import tree
+from anchorwalk.errors import InvalidInput
+from anchorwalk.run.store import MemoryStore
+from helpers import LinearGaussian, assert_moments, stacked_params
+
+KEY, CHAINS = jax.random.key(0), 40
+MODEL = LinearGaussian(mean=0.3)
+METHOD = aw.IVON(rate=0.3, epochs=8000, batch_size=MODEL.rows, hessian=2.0, b1=0.5, b2=0.999)
+
+
+@pytest.fixture(scope="module")
+def found():
+    store, runner = MemoryStore(), aw.Local(threads=1, lanes=CHAINS)
+    plan = aw.Plan(METHOD, CHAINS, members=50)
+    posterior = aw.sample(KEY, MODEL.problem, plan, runner=runner, store=store, callbacks=[])
+    return tree.stack([store.state(chain) for chain in range(CHAINS)]), posterior
+
+
+def test_it_tends_to_the_best_diagonal_normal(found):
+    states, _ = found
+    decay = np.diag(MODEL.prior_precision) / MODEL.rows
+    data = np.diag(MODEL.x.T @ MODEL.x) / MODEL.noise**2 / MODEL.rows
+    means, hessians = states.mean.astype(float), states.hessian.astype(float)
+    # The rate falls to zero, and with it the noise of the mean, whose steps are as wide as the normal. What is left is
+    # below a tenth of the normal's own width, and over chains it averages out.
+    width = 1 / np.sqrt(np.diag(MODEL.precision))
+    noise = means.std(0, ddof=1)
+    assert (noise < 0.1 * width).all()
+    assert (np.abs(means.mean(0) - MODEL.posterior_mean) < 6 * noise / np.sqrt(CHAINS) + 1e-4).all()
+    # The second order term of line 4 keeps h above its target by (1 - b2) / 2 times E[(h - ĥ)²] / (h + δ). Where the
+    # mean is at the optimum, ĥ_i = Σ_j H_ij ε_j ε_i / σ_i² with H the curvature of the loss of a row.
+    curvature = MODEL.x.T @ MODEL.x / MODEL.noise**2 / MODEL.rows
+    drawn = np.random.default_rng(0).normal(size=(100_000, 3)) * width
+    spread = np.square(drawn @ curvature * drawn / width**2 - data).mean(0)
+    bias = (1 - METHOD.b2) / 2 * spread / (data + decay)
+    error = hessians.mean(0) - data
+    assert (np.abs(error - bias) < 6 * hessians.std(0, ddof=1) / np.sqrt(CHAINS) + 0.2 * bias).all()
+
+
+def test_draws_are_from_that_normal(found):
+    states, posterior = found
+    draws = stacked_params(posterior)["w"].reshape(CHAINS, 50, 3).astype(float)
+    variances = 1 / (MODEL.rows * states.hessian.astype(float) + np.diag(MODEL.prior_precision))
+    white = (draws - states.mean[:, None]) / np.sqrt(variances)[:, None]
+    assert_moments(white.reshape(-1, 1, 3), np.zeros(3), np.eye(3))
+
+
+def test_several_gradients_a_step_cost_as_much():
+    plan = aw.Plan(aw.IVON(0.1, epochs=20, batch_size=8, samples=3), chains=2, members=10)
+    assert plan.epochs == 120
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"hessian": 0.0}, r"IVON\(hessian=\)"),
+        ({"b2": 1.0}, r"IVON\(b2=\)"),
+        ({"rows": -1}, r"IVON\(rows=\)"),
+        ({"samples": 0}, r"IVON\(samples=\)"),
+    ],
+)
+def test_wrong_settings_are_refused(settings, words):
+    with pytest.raises(InvalidInput, match=words):
+        aw.IVON(0.1, 10, 8, **settings)
+    with pytest.raises(InvalidInput, match="24 rows"):
+        aw.IVON(0.1, 10, 50).prepare(KEY, MODEL.problem)

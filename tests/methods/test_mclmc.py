@@ -1,0 +1,48 @@
+"""MCLMC on a linear model, within the bias of its step size; and its cost."""
+
+import jax
+import numpy as np
+import pytest
+
+import anchorwalk as aw
+from anchorwalk.errors import InvalidInput
+from helpers import LinearGaussian, assert_moments, small_problem, stacked_params
+
+KEY, CHAINS, MEMBERS = jax.random.key(0), 40, 60
+MODEL = LinearGaussian(mean=0.3)
+
+
+def test_draws_have_the_posteriors_moments_up_to_the_step_sizes_bias():
+    method = aw.MCLMC(MODEL.training(1e-3), warmup=60, thin=10, scaled=False)
+    runner = aw.Local(threads=1, lanes=CHAINS)
+    posterior = aw.sample(KEY, MODEL.problem, aw.Plan(method, CHAINS, MEMBERS), runner=runner, callbacks=[])
+    draws = stacked_params(posterior)["w"].reshape(CHAINS, MEMBERS, 3).astype(float)
+    # A unit velocity in three dimensions moves each as far as a Hamiltonian one does in 1 / sqrt(3) of the time.
+    # Leapfrog steps of h have the variance 1 / (p (1 - h² p / 4)) in a direction of precision p; McLachlan's are
+    # closer.
+    steps = np.array([info.value("step_size") for info in posterior.infos])
+    assert 0.01 < steps.min() <= steps.max() < 2
+    share = (steps**2).mean() / 3 * np.linalg.eigvalsh(MODEL.precision)[-1] / 4
+    assert share < 0.5
+    slack = share / (1 - share) * np.abs(MODEL.posterior_covariance).max()
+    assert_moments(draws[:, 10:], MODEL.posterior_mean, MODEL.posterior_covariance, slack)
+    variance = np.mean([info.value("energy_variance") for info in posterior.infos])
+    assert variance < 10 * 3 * method.energy_variance
+
+
+def test_a_step_costs_two_gradients():
+    calls = list(aw.MCLMC(None, warmup=9, thin=4).calls(None, 2))
+    assert [call.passes for call in calls] == [1 + 2 * (27 + 3), 9, 9]
+    assert next(aw.MCLMC(None, warmup=9, scaled=False).calls(None, 1)).passes == 1 + 2 * 27
+
+
+def test_wrong_settings_are_refused():
+    with pytest.raises(InvalidInput, match=r"MCLMC\(energy_variance=\)"):
+        aw.MCLMC(None, energy_variance=0.0)
+    with pytest.raises(InvalidInput, match=r"MCLMC\(warmup=\)"):
+        aw.MCLMC(None, warmup=1)
+    one = aw.Problem(lambda key: np.zeros((), np.float32), lambda w, x: x * w, aw.Normal(scale=1.0), aw.Prior(),
+                     (np.ones(3), np.ones(3)))  # fmt: skip
+    with pytest.raises(InvalidInput, match="one parameter"):
+        aw.MCLMC(None).prepare(KEY, one)
+    assert aw.MCLMC(None).prepare(KEY, small_problem()).n == 20
