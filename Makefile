@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 BIN := $(VENV)/bin
 
-.PHONY: run test test-slow lint format figures results docs docs-tables references benchmark study sequential optimizers imdb bench sizes versions comparison clean
+.PHONY: run test test-slow lint format figures results docs docs-tables references benchmark study sequential methods optimizers imdb bench sizes versions comparison clean
 
 run: $(VENV)/installed  ## the main job: anchored against sequential anchored ensembles on the energy data
 	$(BIN)/python -m anchorwalk demo
@@ -46,6 +46,7 @@ figures: $(VENV)/installed  ## the figures of the documentation
 	$(BIN)/python tools/figure_benchmark.py
 	$(BIN)/python tools/figure_closer.py
 	$(BIN)/python tools/figure_paper_plans.py
+	$(BIN)/python tools/figure_methods.py
 	$(BIN)/python -m anchorwalk benchmark losses uci_gap --out docs/figures/losses.png
 
 docs: $(VENV)/developed  ## the documentation as a site, docs/_build/html/index.html; runs the tutorials, a few minutes
@@ -68,6 +69,7 @@ docs-tables: $(VENV)/installed  ## the tables of the documentation, from the rec
 	$(BIN)/python tools/closer_page.py
 	$(BIN)/python tools/paper_plans_page.py
 	$(BIN)/python tools/sequential_page.py
+	$(BIN)/python tools/methods_page.py
 
 # One core each: XLA's threads bring nothing to so small a network. `make -j2 references` runs two at a time.
 REFERENCE_0 := --seed 0 --seed 1 --seed 2 --seed 3 --seed 4
@@ -88,6 +90,9 @@ study: $(VENV)/installed  ## what walks, moved targets and the number of chains 
 
 sequential: $(VENV)/installed  ## chains of short trainings beside plans of one member a chain, with SOAP
 	XLA_FLAGS=--xla_cpu_multi_thread_eigen=false $(BIN)/python experiments/sequential.py
+
+methods: $(VENV)/installed  ## the related work at equal cost: a search for each method's settings, then all of them; many hours
+	XLA_FLAGS=--xla_cpu_multi_thread_eigen=false $(BIN)/python experiments/methods.py
 
 optimizers: $(VENV)/installed  ## optimisers at equal seconds, endings of trainings, HMC from trained starts, on uci_gap
 	XLA_FLAGS=--xla_cpu_multi_thread_eigen=false $(BIN)/python experiments/optimizers.py

@@ -81,7 +81,7 @@ class LinearGaussian:
 
 
 Z = 6.0
-"""Standard errors; two-sided 2e-9: with some 20 comparisons a test, and the tails of products of normals, below 1e-6."""
+"""Standard errors, two-sided 2e-9: with 20 comparisons a test, and the tails of products of normals, below 1e-6."""
 
 
 def assert_moments(draws, mean, covariance, slack=0.0):

@@ -186,3 +186,52 @@ def test_the_page_on_paper_plans_is_made_from_the_records(script):
     text = (ROOT / "docs" / "paper_plans.md").read_text()
     assert text == script("paper_plans_page").render()
     assert "{{" not in text
+
+
+def test_the_page_on_methods_is_made_from_the_records(script):
+    page = script("methods_page")
+    text = (ROOT / "docs" / "methods.md").read_text()
+    assert text == page.render()
+    assert "{{" not in text
+    if not page.recorded():
+        assert text.count(page.NONE) == 3
+
+
+def test_the_page_on_methods_names_every_method():
+    from anchorwalk.benchmark import METHODS
+
+    lines = (ROOT / "docs" / "methods.md").read_text().splitlines()
+    named = set(re.findall(r"`(\w+)`", " ".join(line.split("|")[2] for line in lines if line.startswith("| `aw."))))
+    assert named == set(METHODS)
+
+
+def test_the_page_on_methods_copes_with_some_records(script):
+    page = script("methods_page")
+    about = {"budget": 200, "floor": {"w1": 0.004, "agreement": 0.96}, "chains": 2, "members": 6, "seconds": 1.25}
+    about |= {"section": "table", "passes": 198}
+    runs = {"w1": 0.02, "nll": -1.9, "coverage_90": 0.8, "crps": 0.02}
+    gap = [
+        {
+            **about,
+            "label": "uci_gap-split5",
+            "method": "swag",
+            "runs": [{**runs, "w1": w1} for w1 in (0.03, 0.05, 0.04)],
+        },
+        {**about, "label": "uci_gap-split5", "method": "sgld", "runs": [{**runs, "nll": None}]},
+    ]
+    searched = {"section": "search", "label": "uci_gap-split5", "budget": 200, "method": "swag"}
+    found = [
+        *gap,
+        {**searched, "settings": {"chains": 3}, "nll": -1.0},
+        {**searched, "settings": {"chains": 5}, "nll": -1.5},
+        {**searched, "settings": {"chains": 9}, "nll": None},
+    ]
+    text = page.render(found)
+    assert "### 200 epochs, split 5 (halves of the reference 0.004 apart)" in text
+    assert text.index("| SGLD | 0.0200 |  | 0.800 |") < text.index("| SWAG | 0.0400 | -1.900 |")
+    assert "| 2 x 3 | 198 | 1.2 | 3 |" in text
+    assert "| uci_gap-split5 | 200 | SWAG | chains 5 | -1.500 | -1.000 | 2 of 3 |" in text
+    assert text.count(page.NONE) == 1
+    figure = script("figure_methods").draw(found)
+    assert len(figure.axes) == 6
+    assert len(figure.axes[0].lines) == 2

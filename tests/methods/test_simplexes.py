@@ -18,7 +18,7 @@ SHORT = aw.Training(aw.Adam(0.02), epochs=3, batch_size=7)
 
 
 def test_places_are_uniform_in_the_simplex():
-    """Weights of a uniform place have the mean 1 / K and the covariance (I - 1 / K) / (K (K + 1)); absent ones are 0."""
+    """Their weights have the mean 1 / K and the covariance (I - 1 / K) / (K (K + 1)); those of absent ones are 0."""
     keys = jax.random.split(KEY, 20_000)
     weights = np.asarray(jax.vmap(within, in_axes=(0, None))(keys, jnp.eye(4)), float)
     assert (weights >= 0).all()

@@ -16,6 +16,21 @@ TITLES = {
     "planned": "planned",
     "map": "MAP",
     "deep_ensemble": "deep ensemble",
+    "snapshot": "snapshot ensemble",
+    "fge": "fast geometric ensemble",
+    "swa": "SWA",
+    "swag": "SWAG",
+    "swalp": "SWALP",
+    "spro": "SPRO",
+    "sgld": "SGLD",
+    "sghmc": "SGHMC",
+    "csghmc": "cyclical SGHMC",
+    "mclmc": "MCLMC",
+    "ivon": "IVON",
+    "laplace": "Laplace",
+    "hmc": "HMC",
+    "sae_simplex": "SAE, simplexes",
+    "sae_low_precision": "SAE, low precision",
 }
 """Methods as pages and figures call them, by their names in records."""
 HIGHER_IS_BETTER = {"agreement"}

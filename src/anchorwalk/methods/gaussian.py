@@ -3,9 +3,16 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from anchorwalk import tree
 from anchorwalk.types import Array, Key, Params
+
+
+def flat(values: Any, like: Any, dtype: Any) -> Array:
+    """A tree of numbers or arrays, such as a prior's scales, as a vector with an element for each of `like`'s."""
+    wide = jax.tree.map(lambda value, leaf: jnp.broadcast_to(value, leaf.shape), values, like)
+    return tree.ravel(wide).astype(dtype)
 
 
 def draw(key: Key, mean: Params, scale: Any = 0.0, factors: Array | None = None) -> Params:

@@ -112,13 +112,9 @@ class IVON(Settings):
 
     def _prior(self, problem: Problem, state: IVONState) -> tuple[Array, Array, Any]:
         """The prior's mean, the weight decay δ, and the number of rows λ; prior precisions are λ δ."""
-
-        def vector(values: Any) -> Array:
-            wide = jax.tree.map(lambda v, leaf: jnp.broadcast_to(v, leaf.shape), values, problem.params_like)
-            return tree.ravel(wide).astype(state.mean.dtype)
-
         rows = problem.n if self.rows is None else self.rows
-        return vector(problem.prior.mean), vector(problem.prior.scale) ** -2 / rows, rows
+        prior, like, dtype = problem.prior, problem.params_like, state.mean.dtype
+        return gaussian.flat(prior.mean, like, dtype), gaussian.flat(prior.scale, like, dtype) ** -2 / rows, rows
 
     def _fit(self, key: Key, problem: Problem, state: IVONState) -> IVONState:
         center, decay, rows = self._prior(problem, state)

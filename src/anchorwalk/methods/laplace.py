@@ -98,7 +98,7 @@ class Laplace(FromMode, Settings):
     def calls(self, problem: Problem | None, members: int) -> Iterator[Call]:
         """The training, the curvature, and then draws."""
         yield from self._first()
-        yield Call("curvature", draws=0, passes=1 + (1 if problem is None else _outputs(problem)))
+        yield Call("curvature", draws=0, passes=1 + (1 if problem is None else outputs_of(problem)))
         for _ in range(members):
             yield Call(DRAW)
 
@@ -133,12 +133,11 @@ class Laplace(FromMode, Settings):
     def _fitted(self, problem: Problem, state: LaplaceState) -> LaplaceState:
         """The curvature in units of the prior, its eigenvalues, and from them the root of the covariance."""
         like = precisely(self._varying(state.params))
-
-        def vector(values: Params) -> Array:
-            wide = [jnp.broadcast_to(v, leaf.shape) for v, leaf in zip(self._varying(values), like, strict=True)]
-            return tree.ravel(wide).astype(state.root.dtype)
-
-        mode, mean, scale = tree.ravel(like), vector(problem.prior.mean), vector(problem.prior.scale)
+        mean, scale = (
+            gaussian.flat(self._varying(values), like, state.root.dtype)
+            for values in (problem.prior.mean, problem.prior.scale)
+        )
+        mode = tree.ravel(like)
         full = state.root.ndim == 2
 
         def outputs(vector: Array, x: Any) -> Array:
@@ -226,7 +225,7 @@ def evidence_maximum(values: Array, norm: Array) -> Array:
     return jnp.exp(0.5 * (low + high))
 
 
-def _outputs(problem: Problem) -> int:
+def outputs_of(problem: Problem) -> int:
     """Outputs of one row."""
     return tree.size(jax.eval_shape(problem.apply, problem.params_like, problem.row_like))
 

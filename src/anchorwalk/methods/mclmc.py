@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from anchorwalk import checks, tree
-from anchorwalk.methods import minibatch
+from anchorwalk.methods import gaussian, minibatch
 from anchorwalk.methods.base import Call, Draws, Keys
 from anchorwalk.methods.mode import DRAW, FromMode, no_draws, one_draw
 from anchorwalk.methods.swa import precisely
@@ -23,14 +23,18 @@ from anchorwalk.problem import Problem
 from anchorwalk.serial import Settings
 from anchorwalk.types import Array, Key, Params
 
+FIRST_STEP = 0.005
+"""The step size that warm-up begins with, in prior standard deviations of each parameter: a trained start is not left
+at one blow."""
 GRADIENTS = 2
 """Of a step of McLachlan's integrator."""
 
 
 class MCLMCState(NamedTuple):
-    """Where a chain is, as vectors, and what its warm-up chose."""
+    """Where a chain is, and what its warm-up chose, in prior standard deviations."""
 
     params: Params
+    center: Array  # where it began: variances of places from there lose no digits
     momentum: Array
     length: Array  # over which the velocity is forgotten
     step_size: Array
@@ -41,6 +45,8 @@ class MCLMCState(NamedTuple):
 @dataclass(frozen=True)
 class MCLMC(FromMode, Settings):
     """Microcanonical Langevin Monte Carlo with gradients over all rows; a step costs two passes.
+
+    Steps are in standard deviations of the prior.
 
     It needs blackjax: `pip install 'anchorwalk[reference]'`.
 
@@ -95,12 +101,13 @@ class MCLMC(FromMode, Settings):
             yield Call(DRAW, passes=1 + GRADIENTS * self.thin)
 
     def begin(self, key: Key, problem: Problem, params: Params) -> MCLMCState:
-        """A random direction; blackjax's own first length, step size and scales."""
+        """A random direction, blackjax's own first length and scales, and a short first step."""
         from blackjax.util import generate_unit_vector
 
-        position = tree.ravel(precisely(params))
-        length = jnp.sqrt(jnp.asarray(position.size, position.dtype))
-        return MCLMCState(params, generate_unit_vector(key, position), length, 0.25 * length, jnp.ones_like(position))
+        center = tree.ravel(precisely(params))
+        length = jnp.sqrt(jnp.asarray(center.size, center.dtype))
+        momentum = generate_unit_vector(key, center)
+        return MCLMCState(params, center, momentum, length, FIRST_STEP * length, jnp.ones_like(center))
 
     def go(self, keys: Keys, problem: Problem, state: Any, call: Call, number: Array) -> tuple[Any, Draws]:
         """The warm-up, or the steps to a draw."""
@@ -109,40 +116,38 @@ class MCLMC(FromMode, Settings):
         from blackjax.mcmc.integrators import IntegratorState
 
         rows = in_order(problem.data, problem.data.room)[0]
+        scale = gaussian.flat(problem.prior.scale, problem.params_like, state.center.dtype)
+
+        def params_at(vector: Array) -> Params:
+            return tree.unravel(state.center + scale * vector, problem.params_like)
 
         def density(vector: Array) -> Array:
-            return -minibatch.energy(problem, tree.unravel(vector, problem.params_like), rows)
+            return -minibatch.energy(problem, params_at(vector), rows)
 
         kernel = blackjax.mclmc.build_kernel()
-        position = tree.ravel(precisely(state.params))
+        position = (tree.ravel(precisely(state.params)) - state.center) / scale
         here = IntegratorState(position, state.momentum, *jax.value_and_grad(density)(position))
         if not call.draws:
-            share = 1 / 3
             here, tuned, _ = blackjax.mclmc_find_L_and_step_size(
                 kernel,
                 3 * self.warmup,
                 here,
                 keys.own,
                 density,
-                share,
-                share,
-                share,
+                *(1 / 3, 1 / 3, 1 / 3),
                 self.energy_variance,
                 diagonal_preconditioning=self.scaled,
                 params=MCLMCAdaptationState(state.length, state.step_size, state.scales),
             )
-            after = self._state(problem, here, tuned.L, tuned.step_size, tuned.inverse_mass_matrix)
-            return jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), after, state), no_draws(problem)
+            found = (params_at(here.position), state.center, here.momentum, *tuned)
+            after = jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), MCLMCState(*found), state)
+            return after, no_draws(problem)
 
         def step(here: Any, key: Key) -> tuple[Any, Array]:
             here, info = kernel(key, here, density, state.scales, state.length, state.step_size)
             return here, info.energy_change
 
         here, changes = jax.lax.scan(step, here, jax.random.split(keys.own, self.thin))
-        after = self._state(problem, here, state.length, state.step_size, state.scales)
+        state = state._replace(params=params_at(here.position), momentum=here.momentum)
         info = {"log_density": here.logdensity, "step_size": state.step_size, "energy_variance": jnp.var(changes)}
-        return after, one_draw(problem, after.params, **info)
-
-    def _state(self, problem: Problem, here: Any, length: Array, step_size: Array, scales: Array) -> MCLMCState:
-        params = tree.unravel(here.position, problem.params_like)
-        return MCLMCState(params, here.momentum, length, step_size, scales)
+        return state, one_draw(problem, state.params, **info)

@@ -90,7 +90,7 @@ def test_anchors_are_recorded(tmp_path, monkeypatch):
     assert result.exit_code == 0
     rows = records.read(tmp_path / "anchors.jsonl")["anchors"]["rows"]
     assert len(rows) == 10
-    assert len(METHODS) == 5
+    assert len(METHODS) == 20
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """What a method is: from keys, a case and a budget to posteriors."""
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,6 +58,10 @@ Choice = Callable[[Case, int], Plan]
 """From a case and a budget to a plan."""
 
 
+RECORDED = {"training", "first", "then", "walk", "perturb_targets", "shared_order", "keep_optimizer", "shift_start"}
+"""Settings of methods whose records do not name the method in full: those of the first records."""
+
+
 @dataclass(frozen=True)
 class Entry:
     """A method of the benchmark that is a plan.
@@ -78,7 +83,7 @@ class Entry:
         named = {"training": "first", "first": "first", "then": "then"}  # as records have always called them
         trainings = {named[name]: getattr(method, name, None) for name in named if hasattr(method, name)}
         described: dict[str, Any] = {name: repr(value) for name, value in trainings.items() if value is not None}
-        if not described:
+        if not described or set(getattr(method, "__dict__", {})) - RECORDED:
             described = {"method": to_json("method", method)}
         return {
             "plan": {"chains": plan.chains, "members": plan.total, "epochs": plan.epochs, **described},
@@ -109,3 +114,27 @@ class Entry:
             return
         runner = Local(threads=1, lanes=case.side_by_side)
         yield from sample_many(keys, case.problem, plan, runner=runner, callbacks=callbacks)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Searched(Entry):
+    """A method of the benchmark with settings to choose among, on rows that are not tested.
+
+    Attributes:
+        make: Gives the plan of a case, a budget and settings.
+        grid: The settings to try; the first are the default.
+    """
+
+    make: Callable[..., Plan]
+    grid: tuple[dict[str, Any], ...]
+
+    @classmethod
+    def of(cls, name: str, make: Callable[..., Plan], **options: Sequence[Any]) -> "Searched":
+        """All combinations of some options."""
+        names = list(options)
+        grid = tuple(dict(zip(names, values, strict=True)) for values in itertools.product(*options.values()))
+        return cls(name, lambda case, budget: make(case, budget, **grid[0]), make=make, grid=grid)
+
+    def with_settings(self, **settings: Any) -> Entry:
+        """The method with these settings."""
+        return Entry(self.name, lambda case, budget: self.make(case, budget, **settings))
