@@ -10,7 +10,8 @@ from anchorwalk import tree
 from anchorwalk.errors import InvalidInput
 from anchorwalk.methods import gaussian
 from anchorwalk.methods.fge import Triangle
-from anchorwalk.methods.half import round_at_random
+from anchorwalk.methods.half import round_at_random, train_half
+from anchorwalk.optimizers import train
 from helpers import LinearGaussian, assert_moments, small_problem, stacked_params
 
 KEY = jax.random.key(0)
@@ -170,3 +171,29 @@ def test_a_triangle_rises_and_falls():
 def test_wrong_settings_are_refused(make, words):
     with pytest.raises(InvalidInput, match=words):
         make()
+
+
+def test_an_optimiser_around_soap_does_its_work_between_stretches():
+    """With nothing changed, the wrapped training is the plain one: factors are learnt and bases renewed alike."""
+    problem = small_problem()
+    plain = aw.Training(aw.SOAP(0.01, refresh=2), epochs=4, batch_size=7)
+    start = tree.typed(problem.init(KEY))
+    anchor = problem.prior.anchor(jax.tree.map(jnp.zeros_like, start))
+    found = train(KEY, problem, plain.using(Triangle(plain.optimizer, low=1.0)), anchor, start)
+    expected = train(KEY, problem, plain, anchor, start)
+    np.testing.assert_allclose(tree.ravel(found.params), tree.ravel(expected.params), rtol=2e-5, atol=2e-6)
+    assert np.abs(tree.ravel(found.params) - tree.ravel(start)).max() > 0.01
+
+
+def test_low_precision_goes_with_soap():
+    training = aw.Training(aw.SOAP(0.01, refresh=2), epochs=6, batch_size=7)
+    problem = small_problem()
+    start = tree.typed(problem.init(KEY))
+    anchor = problem.prior.anchor(jax.tree.map(jnp.zeros_like, start))
+    low = train_half(KEY, problem, training, anchor, start)
+    exact = train(KEY, problem, training, anchor, start)
+    # The order of rows is another one, so that they agree as two trainings do: far less than they move.
+    moved = np.linalg.norm(tree.ravel(exact.params) - tree.ravel(start))
+    assert np.linalg.norm(tree.ravel(low.params) - tree.ravel(exact.params)) < 0.5 * moved
+    assert float(low.losses[5]) == pytest.approx(float(exact.losses[5]), rel=0.2)
+    assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(low.params))

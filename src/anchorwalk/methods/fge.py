@@ -6,8 +6,9 @@ optimiser's state is fresh in each.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import optax
 
@@ -16,9 +17,17 @@ from anchorwalk.methods import member
 from anchorwalk.methods.base import Call, Draws, Keys
 from anchorwalk.methods.mode import DRAW, FromMode
 from anchorwalk.optimizers import Training
+from anchorwalk.optimizers.soap import around
 from anchorwalk.problem import Problem
 from anchorwalk.serial import Settings
 from anchorwalk.types import Array, Key, Params
+
+
+class TriangleState(NamedTuple):
+    """Steps so far, and the optimiser's own state."""
+
+    step: Array
+    inner: Any
 
 
 @tree.node()
@@ -40,7 +49,17 @@ class Triangle(Settings):
         def share(step: Array) -> Any:
             return self.low + (1 - self.low) * (1 - jnp.abs(2 * (step + 1) / steps - 1))
 
-        return optax.chain(self.optimizer.build(steps), optax.scale_by_schedule(share))
+        inner = optax.with_extra_args_support(self.optimizer.build(steps))
+
+        def init(params: Params) -> TriangleState:
+            return TriangleState(jnp.zeros((), jnp.int32), inner.init(params))
+
+        def update(gradient: Params, state: TriangleState, params: Params | None = None, **extra: Any) -> Any:
+            moves, after = inner.update(gradient, state.inner, params, **extra)
+            scaled = jax.tree.map(lambda leaf: share(state.step) * leaf, moves)
+            return scaled, TriangleState(state.step + 1, after)
+
+        return around(inner, init, update, lambda state: state.inner, lambda state, new: state._replace(inner=new))
 
 
 @tree.node()

@@ -16,6 +16,7 @@ import optax
 from anchorwalk import tree
 from anchorwalk.methods.swa import precisely
 from anchorwalk.optimizers import Training
+from anchorwalk.optimizers.soap import around
 from anchorwalk.optimizers.train import Trained, train
 from anchorwalk.problem import Problem
 from anchorwalk.serial import Settings
@@ -48,20 +49,20 @@ class Rounded(Settings):
 
     def build(self, steps: int) -> optax.GradientTransformation:
         """The optimiser for a training of `steps` steps."""
-        inner = self.optimizer.build(steps)
+        inner = optax.with_extra_args_support(self.optimizer.build(steps))
 
         def init(params: Params) -> RoundedState:
             return RoundedState(inner.init(precisely(params)), jax.random.key(0))
 
-        def update(gradient: Params, state: RoundedState, params: Params) -> tuple[Params, RoundedState]:
+        def update(gradient: Params, state: RoundedState, params: Params, **extra: Any) -> tuple[Params, RoundedState]:
             wide = precisely(params)
-            moves, after = inner.update(precisely(gradient), state.inner, wide)
+            moves, after = inner.update(precisely(gradient), state.inner, wide, **extra)
             key, own = jax.random.split(state.key)
             vector = round_at_random(own, tree.ravel(jax.tree.map(jnp.add, wide, moves)))
             rounded = tree.unravel(vector, wide)
             return jax.tree.map(jnp.subtract, rounded, wide), RoundedState(after, key)
 
-        return optax.GradientTransformation(init, update)
+        return around(inner, init, update, lambda state: state.inner, lambda state, new: state._replace(inner=new))
 
 
 def train_half(

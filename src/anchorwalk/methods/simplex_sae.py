@@ -111,5 +111,7 @@ class SimplexSAE(Settings):
             broken = jax.tree.map(lambda leaf: jnp.where(found.good[0], leaf, jnp.nan), vertices)
             return state._replace(vertices=broken), no_draws(problem)
         params = jax.vmap(within, in_axes=(0, None))(jax.random.split(draw_key, self.draws), vertices)
+        # Losses are the optimum's, and no draw's between optima.
+        found = found._replace(info={"acceptance": found.info["acceptance"]})
         repeated = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf[0], (self.draws, *leaf.shape[1:])), found)
         return state, repeated._replace(params=params)

@@ -11,15 +11,14 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 
 from anchorwalk import checks, tree
-from anchorwalk.methods import member, minibatch
+from anchorwalk.methods import gaussian, member
 from anchorwalk.methods.base import Call, Draws, Keys
 from anchorwalk.methods.mode import DRAW, FromMode, no_draws, one_draw
 from anchorwalk.methods.simplex_sae import within
-from anchorwalk.objective import anchored_loss
-from anchorwalk.optimizers import Training
+from anchorwalk.objective import Batch, anchored_loss
+from anchorwalk.optimizers import Training, train
 from anchorwalk.problem import Problem
 from anchorwalk.serial import Settings
 from anchorwalk.types import Array, Key, Params
@@ -100,32 +99,21 @@ class SPRO(FromMode, Settings):
 
     def _add(self, key: Key, problem: Problem, state: SPROState, place: Array) -> SPROState:
         """One vertex more; `place` vertices are there."""
-        begin_key, train_key = jax.random.split(key)
-        there = jnp.arange(self.vertices) < place
-        near = NEAR * tree.ravel(problem.prior.draw(begin_key, problem.params_like))
-        begin = state.vertices.sum(0) / place + near
-        optimizer: Any = optax.with_extra_args_support(self.then.build(problem.n))
-        mean = member.prior_mean(problem)
+        begin_key, order_key, inside_key = jax.random.split(key, 3)
+        numbers, mean = jnp.arange(self.vertices), member.prior_mean(problem)
+        center = tree.unravel(state.vertices.sum(0) / place, problem.params_like)
+        scale = NEAR * gaussian.flat(problem.prior.scale, problem.params_like, state.vertices.dtype)
 
-        def loss(params: Params, key: Key, batch: Any) -> Array:
+        def loss(params: Params, batch: Batch, number: Array) -> Array:
             vector = tree.ravel(params)
-            vertices = jnp.where((jnp.arange(self.vertices) == place)[:, None], vector, state.vertices)
-            inside = within(key, vertices, there | (jnp.arange(self.vertices) == place))
+            vertices = jnp.where((numbers == place)[:, None], vector, state.vertices)
+            inside = within(jax.random.fold_in(inside_key, number), vertices, numbers <= place)
             fit = anchored_loss(problem, mean, tree.unravel(inside, problem.params_like), batch)
             return fit - self.gain * jnp.log(jnp.linalg.norm(away(state, vector)))
 
-        def step(key: Key, i: Array, batch: Any, both: tuple[Params, Any]) -> tuple[Any, Array]:
-            value, gradient = jax.value_and_grad(loss)(both[0], key, batch)
-            updates, after = optimizer.update(gradient, both[1], both[0])
-            return (optax.apply_updates(both[0], updates), after), value
-
-        def epoch(number: Array, both: tuple[Params, Any]) -> tuple[Params, Any]:
-            epoch_key = jax.random.fold_in(train_key, number)
-            return minibatch.epoch(epoch_key, problem, self.then.batch_size, step, both)[0]  # type: ignore[no-any-return]
-
-        params = tree.unravel(begin, problem.params_like)
-        found, _ = jax.lax.fori_loop(0, self.then.epochs, epoch, (params, optimizer.init(params)))
-        vector = tree.ravel(found)
+        begin = gaussian.draw(begin_key, center, scale)
+        begin = jax.tree.map(lambda leaf, like: leaf.astype(like.dtype), begin, problem.params_like)
+        vector = tree.ravel(train(order_key, problem, self.then, mean, begin, loss=loss).params)
         direction = away(state, vector)
         return SPROState(
             state.vertices.at[place].set(vector),

@@ -99,6 +99,26 @@ class Renewing(optax.GradientTransformationExtraArgs):  # type: ignore[misc]
         return made
 
 
+def around(inner: Any, init: Any, update: Any, get: Callable[[Any], Any], put: Callable[[Any, Any], Any]) -> Any:
+    """An optimiser made of another one, with that one's work between stretches of steps, where it has some.
+
+    Args:
+        inner: The other one.
+        init: As in optax.
+        update: As in optax, with extra arguments, `step` among them, to pass on to `inner`.
+        get: The state of `inner` in the state of the new one.
+        put: The state of the new one with another state of `inner` in it.
+    """
+    extra = optax.GradientTransformationExtraArgs
+    if not isinstance(inner, Renewing):
+        return extra(init, update)
+    made = extra.__new__(Renewing, init, update)
+    made.learn = lambda state, gradients, count: put(state, inner.learn(get(state), gradients, count))
+    made.renew = lambda state: put(state, inner.renew(get(state)))
+    made.every = inner.every
+    return made
+
+
 class Side(NamedTuple):
     """One side of a matrix.
 

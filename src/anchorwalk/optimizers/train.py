@@ -125,6 +125,7 @@ def train(
     params: Params,
     noise: Array | None = None,
     state: Any = None,
+    loss: Callable[[Params, Batch, Array], Array] | None = None,
 ) -> Trained:
     """Minimise the anchored loss from `params`.
 
@@ -137,6 +138,7 @@ def train(
         params: θ_init.
         noise: Perturbation of all targets in units of the likelihood's noise, or None.
         state: Of the optimiser, as an earlier training left it; its schedule begins anew. None for a fresh one.
+        loss: What is minimised instead: from parameters, a minibatch, and the number of the step to a loss.
 
     Example:
         >>> import anchorwalk as aw, jax, jax.numpy as jnp
@@ -155,15 +157,17 @@ def train(
         """What follows a step, and its gradient."""
 
         def batch_loss(params: Params) -> Array:
+            if loss is not None:
+                return loss(params, batch, number)
             return anchored_loss(problem, anchor, params, batch, noise, even)
 
         params, state, total = inner
-        loss, gradient = jax.value_and_grad(batch_loss)(params)
+        value, gradient = jax.value_and_grad(batch_loss)(params)
         # Some optax optimisers, such as L-BFGS, want to see the loss too.
-        extra = {"value": loss, "grad": gradient, "value_fn": batch_loss}
+        extra = {"value": value, "grad": gradient, "value_fn": batch_loss}
         extra |= {"step": number} if isinstance(optimizer, Renewing) else {}
         updates, state = optimizer.update(gradient, state, params, **extra)
-        total = total + loss * jnp.sum(batch.present) / problem.n
+        total = total + value * jnp.sum(batch.present) / problem.n
         return _Inner(optax.apply_updates(params, updates), state, total), gradient
 
     def epoch(number: Array, carry: _Carry) -> _Carry:
@@ -176,10 +180,10 @@ def train(
 
         start = _Inner(carry.params, carry.state, jnp.zeros((), dtype))
         if isinstance(optimizer, Renewing):
-            params, state, loss = _by_stretches(optimizer, one, before, batches.steps, start)
+            params, state, mean = _by_stretches(optimizer, one, before, batches.steps, start)
         else:
-            params, state, loss = jax.lax.fori_loop(0, batches.steps, lambda i, inner: one(i, inner)[0], start)
-        carry = carry._replace(params=params, state=state, losses=carry.losses.at[number].set(loss))
+            params, state, mean = jax.lax.fori_loop(0, batches.steps, lambda i, inner: one(i, inner)[0], start)
+        carry = carry._replace(params=params, state=state, losses=carry.losses.at[number].set(mean))
         if carry.least is None:
             return carry
         held_back = validation_loss(problem, anchor, params, training.batch_size)

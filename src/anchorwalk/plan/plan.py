@@ -21,7 +21,7 @@ class Plan:
     """A method, its chains, and the members of each chain.
 
     Args:
-        method: `SAE(...)`, `AE(...)`, `DeepEnsemble(...)`, `MAP(...)`, `HMC(...)`, or one of your own.
+        method: `SAE(...)`, `AE(...)`, `DeepEnsemble(...)`, `SWAG(...)`, `HMC(...)`, another, or one of your own.
         chains: Independent chains.
         members: Members of each chain, the first included.
 
