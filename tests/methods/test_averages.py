@@ -197,3 +197,13 @@ def test_low_precision_goes_with_soap():
     assert np.linalg.norm(tree.ravel(low.params) - tree.ravel(exact.params)) < 0.5 * moved
     assert float(low.losses[5]) == pytest.approx(float(exact.losses[5]), rel=0.2)
     assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(low.params))
+
+
+def test_a_mean_of_one_end_is_that_end():
+    then = aw.Training(aw.SGD(0.01), epochs=1, batch_size=7)
+    method = aw.LowPrecisionSAE(FIRST, then, aw.GuidedWalk(0.1), points=1)
+    posterior = aw.sample(KEY, small_problem(), aw.Plan(method, 1, 2), callbacks=[])
+    first, later = (np.asarray(tree.ravel(member.params)) for member in posterior)
+    narrow = [np.asarray(jnp.asarray(one).astype(jnp.bfloat16).astype(jnp.float32)) for one in (first, later)]
+    assert (first != narrow[0]).any()
+    assert (later == narrow[1]).all()

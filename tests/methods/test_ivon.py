@@ -71,3 +71,12 @@ def test_wrong_settings_are_refused(settings, words):
         aw.IVON(0.1, 10, 8, **settings)
     with pytest.raises(InvalidInput, match="24 rows"):
         aw.IVON(0.1, 10, 50).prepare(KEY, MODEL.problem)
+
+
+def test_variances_stay_above_zero_however_noisy_the_second_derivatives():
+    """With s = h + δ and a move d of the mean, line 4 makes s / 2 + (s + d)² / 2 s of s; s + d without the last term."""
+    method = aw.IVON(rate=1e-4, epochs=50, batch_size=MODEL.rows, hessian=0.1, b2=0.3)
+    store = MemoryStore()
+    aw.sample(KEY, MODEL.problem, aw.Plan(method, 10, 1), runner=aw.Local(1, 10), store=store, callbacks=[])
+    hessians = np.array([store.state(chain).hessian for chain in range(10)])
+    assert (hessians + np.diag(MODEL.prior_precision) / MODEL.rows > 0).all()
