@@ -80,17 +80,21 @@ SEARCHED = {method.name: method for method in (*OWN, *RELATED)}
 NAMES = (*SEARCHED, "planned")
 
 
-def made(case, plan, runs):
-    """Posteriors of some runs, and the seconds of each without compilation."""
-    keys = [jax.random.fold_in(jax.random.key(0), run) for run in range(runs)]
+def timed(function, *arguments):
+    """What a function gives, and its seconds without compilation."""
     began, compiled = time.perf_counter(), programs.seconds()
+    found = function(*arguments)
+    return found, time.perf_counter() - began - (programs.seconds() - compiled)
+
+
+def made(case, plan, runs):
+    """Posteriors of some runs."""
+    keys = [jax.random.fold_in(jax.random.key(0), run) for run in range(runs)]
     if case.task == "uci_gap":
         runner = aw.Local(threads=1, lanes=min(40, runs * plan.chains))
-        found = aw.sample_many(keys, case.problem, plan, runner=runner, callbacks=[])
-    else:
-        runner = aw.Local(threads=1, lanes=1)
-        found = [aw.sample(key, case.problem, plan, runner=runner, callbacks=[]) for key in keys]
-    return found, (time.perf_counter() - began - (programs.seconds() - compiled)) / runs
+        return aw.sample_many(keys, case.problem, plan, runner=runner, callbacks=[])
+    runner = aw.Local(threads=1, lanes=1)
+    return [aw.sample(key, case.problem, plan, runner=runner, callbacks=[]) for key in keys]
 
 
 def passes_of(case, plan):
@@ -123,10 +127,11 @@ def search(path, case, name, budget):
             record = {"name": place, **about(case, "search", name, budget), "settings": settings, "nll": None}
             try:
                 plan = entry.make(small, budget, **settings)
-                found, seconds = made(small, plan, SEARCH_RUNS[case.task])
+                runs = SEARCH_RUNS[case.task]
+                found, seconds = timed(made, small, plan, runs)
                 scores = [score(small, posterior).scores["nll"] for posterior in found]
                 nll = float(np.mean(scores))
-                record |= {"nll": nll if np.isfinite(nll) else None, "seconds": round(seconds, 3)}
+                record |= {"nll": nll if np.isfinite(nll) else None, "seconds": round(seconds / runs, 3)}
                 record["passes"] = passes_of(small, plan)
             except AnchorwalkError as error:  # a budget too small for these settings, or chains that all ran away
                 record["refused"] = str(error)
@@ -143,12 +148,13 @@ def table(path, case, name, budget, settings):
     place = f"{case.label}: {name}: {budget}"
     if place in records.read(path):
         return
+    count, trials = runs_of(case.task, budget), 0.0
     try:
-        if name == "planned":
-            plan = METHODS[name].choose(case, budget)
+        if name == "planned":  # each run would pay for the trials, whose passes are part of the budget
+            plan, trials = timed(METHODS[name].choose, case, budget)
         else:
             plan = SEARCHED[name].make(case, budget, **settings)
-        found, seconds = made(case, plan, runs_of(case.task, budget))
+        found, seconds = timed(made, case, plan, count)
     except AnchorwalkError as error:
         print(place, "refused:", error, flush=True)
         return
@@ -157,7 +163,8 @@ def table(path, case, name, budget, settings):
         scores = records.rounded(score(case, posterior).scores)
         runs.append(scores | {"diverged": posterior.diverged})
     record = {"name": place, **about(case, "table", name, budget), "settings": settings, "chains": plan.chains}
-    record |= {"members": plan.total, "passes": passes_of(case, plan), "seconds": round(seconds, 3)}
+    record |= {"members": plan.total, "seconds": round(trials + seconds / count, 3)}
+    record["passes"] = budget if name == "planned" else passes_of(case, plan)
     record |= {"plan": to_json("method", plan.method), "floor": case.reference.floor, "runs": runs}
     records.append(path, record)
     first = "w1" if case.task == "uci_gap" else "total_variation"

@@ -74,7 +74,7 @@ def test_wrong_settings_are_refused(settings, words):
 
 
 def test_variances_stay_above_zero_however_noisy_the_second_derivatives():
-    """With s = h + δ and a move d of the mean, line 4 makes s / 2 + (s + d)² / 2 s of s; s + d without the last term."""
+    """With s = h + δ and a move d of the mean, line 4 makes s / 2 + (s + d)² / 2 s of s; s + d without its end."""
     method = aw.IVON(rate=1e-4, epochs=50, batch_size=MODEL.rows, hessian=0.1, b2=0.3)
     store = MemoryStore()
     aw.sample(KEY, MODEL.problem, aw.Plan(method, 10, 1), runner=aw.Local(1, 10), store=store, callbacks=[])

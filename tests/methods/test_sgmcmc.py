@@ -104,13 +104,20 @@ def test_a_step_is_blackjaxs_own():
         np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-6)
 
 
-def test_the_energy_of_minibatches_is_unbiased():
+def test_the_energy_of_minibatches_is_unbiased(monkeypatch):
     """Over an epoch of equal batches the mean is the energy of all rows, which is that of the closed form."""
     problem, params = MODEL.problem, {"w": jnp.asarray([0.3, -1.0, 0.7])}
     batches = in_order(problem.data, 8)
     parts = [float(minibatch.energy(problem, params, batches[i])) for i in range(3)]
     whole = float(minibatch.energy(problem, params, in_order(problem.data, MODEL.rows)[0]))
     assert np.mean(parts) == pytest.approx(whole, rel=1e-5)
+    for rows in (10, 24, 1024):
+        monkeypatch.setattr(minibatch, "AT_ONCE", rows)
+        for one in (problem, problem.filled(40)):  # rows that only fill up never count
+            value, gradient = jax.value_and_grad(lambda params: minibatch.whole_energy(one, params))(params)  # noqa: B023
+            assert float(value) == pytest.approx(whole, rel=1e-5)
+            exact = MODEL.precision @ (np.asarray(params["w"], float) - MODEL.posterior_mean)
+            np.testing.assert_allclose(gradient["w"], exact, rtol=1e-4, atol=1e-3)
     w = np.asarray(params["w"], float)
     ahead = 0.5 * (w - MODEL.posterior_mean) @ MODEL.precision @ (w - MODEL.posterior_mean)
     least = {"w": jnp.asarray(MODEL.posterior_mean, jnp.float32)}

@@ -70,7 +70,7 @@ class CyclicalSGHMC(FromMode, Settings):
 
     def calls(self, problem: Problem | None, members: int) -> Iterator[Call]:
         """The first training, where there is one, and cycles."""
-        yield from self._first()
+        yield from self.first_call()
         for _ in range(-(-members // self.draws)):
             yield Call("cycle", self.draws, self.cycle)
 

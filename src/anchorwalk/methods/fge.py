@@ -97,7 +97,7 @@ class FGE(FromMode, Settings):
 
     def calls(self, problem: Problem | None, members: int) -> Iterator[Call]:
         """The first training, and a cycle for each member."""
-        yield from self._first()
+        yield from self.first_call()
         for _ in range(members):
             yield Call(DRAW, passes=self.cycle.epochs, trace=self.cycle.epochs)
 

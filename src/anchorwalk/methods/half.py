@@ -58,7 +58,7 @@ class Rounded(Settings):
             wide = precisely(params)
             moves, after = inner.update(precisely(gradient), state.inner, wide, **extra)
             key, own = jax.random.split(state.key)
-            vector = round_at_random(own, tree.ravel(jax.tree.map(jnp.add, wide, moves)))
+            vector = round_at_random(own, tree.ravel(jax.tree.map(jnp.add, wide, moves)).astype(jnp.float32))
             rounded = tree.unravel(vector, wide)
             return jax.tree.map(jnp.subtract, rounded, wide), RoundedState(after, key)
 

@@ -97,7 +97,7 @@ class Laplace(FromMode, Settings):
 
     def calls(self, problem: Problem | None, members: int) -> Iterator[Call]:
         """The training, the curvature, and then draws."""
-        yield from self._first()
+        yield from self.first_call()
         yield Call("curvature", draws=0, passes=1 + (1 if problem is None else outputs_of(problem)))
         for _ in range(members):
             yield Call(DRAW)

@@ -17,7 +17,6 @@ from anchorwalk.methods import gaussian, minibatch
 from anchorwalk.methods.base import Call, Draws, Keys
 from anchorwalk.methods.mode import DRAW, FromMode, no_draws, one_draw
 from anchorwalk.methods.swa import precisely
-from anchorwalk.objective import in_order
 from anchorwalk.optimizers import Training
 from anchorwalk.problem import Problem
 from anchorwalk.serial import Settings
@@ -46,7 +45,8 @@ class MCLMCState(NamedTuple):
 class MCLMC(FromMode, Settings):
     """Microcanonical Langevin Monte Carlo with gradients over all rows; a step costs two passes.
 
-    Steps are in standard deviations of the prior.
+    Steps are in standard deviations of the prior. With more than 1024 rows a gradient computes the forward pass twice,
+    to need less memory, which its passes do not count.
 
     It needs blackjax: `pip install 'anchorwalk[reference]'`.
 
@@ -94,7 +94,7 @@ class MCLMC(FromMode, Settings):
 
     def calls(self, problem: Problem | None, members: int) -> Iterator[Call]:
         """The first training, the warm-up, and the draws; each begins with one gradient."""
-        yield from self._first()
+        yield from self.first_call()
         steps = 3 * self.warmup + (round(self.warmup / 3) if self.scaled else 0)
         yield Call("warm-up", draws=0, passes=1 + GRADIENTS * steps)
         for _ in range(members):
@@ -115,14 +115,13 @@ class MCLMC(FromMode, Settings):
         from blackjax.adaptation.mclmc_adaptation import MCLMCAdaptationState
         from blackjax.mcmc.integrators import IntegratorState
 
-        rows = in_order(problem.data, problem.data.room)[0]
         scale = gaussian.flat(problem.prior.scale, problem.params_like, state.center.dtype)
 
         def params_at(vector: Array) -> Params:
             return tree.unravel(state.center + scale * vector, problem.params_like)
 
         def density(vector: Array) -> Array:
-            return -minibatch.energy(problem, params_at(vector), rows)
+            return -minibatch.whole_energy(problem, params_at(vector))
 
         kernel = blackjax.mclmc.build_kernel()
         position = (tree.ravel(precisely(state.params)) - state.center) / scale

@@ -13,10 +13,13 @@ import jax.numpy as jnp
 
 from anchorwalk import checks, tree
 from anchorwalk.methods import member
-from anchorwalk.objective import Batch, anchored_loss
+from anchorwalk.objective import Batch, anchored_loss, in_order, log_likelihood
 from anchorwalk.optimizers import shuffled
 from anchorwalk.problem import Problem
 from anchorwalk.types import Array, Key, Params
+
+AT_ONCE = 1024
+"""Rows whose way through the network is in memory at once, where a gradient is over all."""
 
 
 class Moving(NamedTuple):
@@ -34,6 +37,24 @@ def at_rest(params: Params) -> Moving:
 def energy(problem: Problem, params: Params, batch: Batch) -> Array:
     """An unbiased estimate of -log p(D, θ) from a minibatch, in nats."""
     return problem.n * anchored_loss(problem, member.prior_mean(problem), params, batch)
+
+
+def whole_energy(problem: Problem, params: Params) -> Array:
+    """-log p(D, θ), in nats; what passes through the network for many rows is computed anew for its gradient."""
+    batches = in_order(problem.data, min(AT_ONCE, problem.data.room))
+
+    def of_rows(i: Array, params: Params) -> Array:
+        batch = batches[i]
+        present = (batch.present & (i < batches.steps)).astype(problem.data.weights.dtype)
+        return -jnp.sum(present * log_likelihood(problem, problem.data, params, batch))
+
+    begin = -problem.prior.log_prob(params)
+    parts = jnp.arange(-(-problem.data.room // AT_ONCE))
+    if len(parts) == 1:
+        return begin + of_rows(parts[0], params)
+    again = jax.checkpoint(of_rows)
+    total: Array = jax.lax.scan(lambda total, i: (total + again(i, params), None), begin, parts)[0]
+    return total
 
 
 def epoch(

@@ -39,14 +39,17 @@ class FromMode:
 
     def prepare(self, key: Key, problem: Problem) -> Problem:
         """Hold validation rows back, where a training keeps its best epoch."""
-        trainings = {name: value for name, value in vars(self).items() if isinstance(value, Training)}
-        named = {f"{type(self).__name__}({name}=)": value for name, value in trainings.items()}
-        problem = member.prepare(key, problem, {**named})
+        named: dict[str, Training | None] = {
+            f"{type(self).__name__}({name}=)": value
+            for name, value in vars(self).items()
+            if isinstance(value, Training)
+        }
+        problem = member.prepare(key, problem, named)
         if hasattr(self, "batch_size"):
             check_batch_size(type(self).__name__, self.batch_size, problem)
         return problem
 
-    def _first(self) -> Iterator[Call]:
+    def first_call(self) -> Iterator[Call]:
         """The first call, where there is one."""
         if self.first is not None:
             yield Call(FIRST, draws=0, passes=self.first.epochs)

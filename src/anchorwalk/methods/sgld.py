@@ -40,7 +40,7 @@ class Langevin(FromMode):
 
     def calls(self, problem: Problem | None, members: int) -> Iterator[Call]:
         """The first training, epochs without a draw, and then the draws."""
-        yield from self._first()
+        yield from self.first_call()
         if self.warmup:
             yield Call(WARM_UP, draws=0, passes=self.warmup)
         for _ in range(members):

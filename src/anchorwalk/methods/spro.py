@@ -75,7 +75,7 @@ class SPRO(FromMode, Settings):
 
     def calls(self, problem: Problem | None, members: int) -> Iterator[Call]:
         """The first vertex, the others, and then draws."""
-        yield from self._first()
+        yield from self.first_call()
         for _ in range(self.vertices - 1):
             yield Call(VERTEX, draws=0, passes=self.then.epochs)
         for _ in range(members):

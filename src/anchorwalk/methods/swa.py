@@ -53,7 +53,7 @@ class Collecting(FromMode):
 
     def calls(self, problem: Problem | None, members: int) -> Iterator[Call]:
         """The first training, the places, and then draws, which cost nothing."""
-        yield from self._first()
+        yield from self.first_call()
         for _ in range(self.points):
             yield Call(COLLECT, draws=0, passes=self.then.epochs)
         for _ in range(members):
