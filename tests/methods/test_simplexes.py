@@ -1,5 +1,7 @@
 """Simplexes: uniform draws, vertices that are pushed apart, and the covariance that they have on a linear model."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -73,6 +75,7 @@ def test_vertices_are_pushed_apart_by_the_gain():
     [
         (lambda: aw.SPRO(SHORT, SHORT, vertices=1), r"SPRO\(vertices=\)"),
         (lambda: aw.SPRO(SHORT, SHORT, gain=0.0), r"SPRO\(gain=\)"),
+        (lambda: aw.SPRO(SHORT, replace(SHORT, mean_first=0.5)), "mean_first"),
         (lambda: aw.SPRO(SHORT, None), r"SPRO\(then=\)"),
         (lambda: aw.SimplexSAE(aw.AE(SHORT)), "an SAE"),
         (lambda: aw.SimplexSAE(aw.SAE(SHORT)), "later trainings"),

@@ -70,6 +70,9 @@ class SPRO(FromMode, Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         member.check_training("SPRO(then=)", self.then)
+        if self.then.mean_first is not None:
+            given = f"mean_first={self.then.mean_first}"
+            checks.reject("SPRO(then=)", given, "None: a vertex has a loss of its own", "Set mean_first=None.")
         checks.count("SPRO(vertices=)", self.vertices, least=2)
         object.__setattr__(self, "gain", checks.positive("SPRO(gain=)", self.gain))
 

@@ -69,9 +69,8 @@ class Training(Settings):
     def using(self, optimizer: Any) -> "Training":
         """The same with another optimiser, inside compiled programs: epochs are traced there, and cannot be checked."""
         same = object.__new__(Training)
-        for name in ("epochs", "batch_size", "keep", "evaluate", "room"):
-            object.__setattr__(same, name, getattr(self, name))
-        object.__setattr__(same, "optimizer", optimizer)
+        for name, value in (vars(self) | {"optimizer": optimizer}).items():
+            object.__setattr__(same, name, value)
         return same
 
     @property
