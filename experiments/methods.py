@@ -168,7 +168,7 @@ def table(path, case, name, budget, settings):
     record |= {"plan": to_json("method", plan.method), "floor": case.reference.floor, "runs": runs}
     records.append(path, record)
     first = "w1" if case.task == "uci_gap" else "total_variation"
-    print(place, first, np.median([run[first] for run in runs]).round(4), f"{seconds:.1f} s", flush=True)
+    print(place, first, np.median([run[first] for run in runs]).round(4), f"{record['seconds']:.1f} s", flush=True)
 
 
 def variants(task, splits):
