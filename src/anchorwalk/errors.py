@@ -30,6 +30,10 @@ class DamagedWarning(UserWarning):
     """A part of a stored run is damaged, and the rest of it was read."""
 
 
+class NoLockWarning(UserWarning):
+    """A folder on a file system without locks: nothing keeps a second process from writing to it."""
+
+
 class OtherNetworkWarning(UserWarning):
     """A network that is given for a stored run seems not to be the one that it was made with."""
 

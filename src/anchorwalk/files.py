@@ -1,10 +1,120 @@
-"""Files that are there whole or not at all."""
+"""Files of a folder that others may have changed: read with care, written whole or not at all."""
 
+import errno
+import json
+import math
 import os
+import stat
+import time
 from pathlib import Path
+from typing import Any
+
+from anchorwalk.errors import StoreFailed
 
 TEMPORARY = ".tmp"
 """What the name of a file that is not finished ends with."""
+LONGEST = 256 * 2**20
+"""Bytes of a JSON file that are read."""
+DEEPEST = 256
+"""Lists and objects inside of each other that are read."""
+CHUNK = 2**20
+NOT_PLAIN = (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EACCES, errno.ENOTDIR, errno.EPERM)
+"""Errors in opening that tell of the file, not of the machine."""
+MISSING = "it is missing"
+TRIES = 20  # to put a file in the place of another that somebody else has open, on Windows
+
+
+class Damaged(Exception):
+    """A file that is not what it should be; the message says how."""
+
+
+class Missing(Damaged, FileNotFoundError):
+    """A file that is not there."""
+
+
+# Reading.
+
+
+def open_plain(path: Path) -> int:
+    """A file's descriptor for reading; Damaged for a link, a folder, a pipe, or what may not be read or is missing."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        descriptor = os.open(path, flags)
+    except FileNotFoundError:
+        raise Missing(MISSING) from None
+    except OSError as error:
+        if error.errno in NOT_PLAIN:
+            raise Damaged(f"it is no plain file that can be read ({error.strerror})") from None
+        raise StoreFailed(f"could not open {path}: {error.strerror}") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise Damaged("it is no plain file")
+    return descriptor
+
+
+def read_at(descriptor: int, count: int, start: int) -> bytes:
+    """At most `count` bytes of an open file from `start` on; Damaged where they cannot be read."""
+    try:
+        if hasattr(os, "pread"):
+            return os.pread(descriptor, count, start)
+        os.lseek(descriptor, start, os.SEEK_SET)  # Windows
+        return os.read(descriptor, count)
+    except OSError as error:
+        raise Damaged(f"it cannot be read ({error.strerror})") from None
+
+
+def read_text(descriptor: int, start: int, end: int) -> bytes:
+    """The bytes of a text in an open file, from `start` to `end` or to the file's end; Damaged where they are none.
+
+    A text has no zero byte, so that the holes of a sparse file are not read into memory.
+    """
+    parts: list[bytes] = []
+    while start < end and (part := read_at(descriptor, min(CHUNK, end - start), start)):
+        if b"\0" in part:
+            raise Damaged("it holds zero bytes where a text should be")
+        parts.append(part)
+        start += len(part)
+    return b"".join(parts)
+
+
+def read(path: Path) -> bytes:
+    """The content of a JSON file; Damaged where it is no plain file, too long or no text, Missing where it is not."""
+    descriptor = open_plain(path)
+    try:
+        content = read_text(descriptor, 0, LONGEST + 1)
+    finally:
+        os.close(descriptor)
+    if len(content) > LONGEST:
+        raise Damaged(f"it is longer than {LONGEST} bytes")
+    return content
+
+
+def from_json(content: bytes) -> Any:
+    """What JSON says; ValueError where it is none, too deep, or has a number that is not finite."""
+    try:
+        value = json.loads(content, parse_constant=_number, parse_float=_number)
+    except RecursionError:
+        raise ValueError("it is too deep") from None
+    level, depth = [value], 0
+    while level := [inside for one in level for inside in _inside(one)]:
+        depth += 1
+        if depth > DEEPEST:
+            raise ValueError("it is too deep")
+    return value
+
+
+def _inside(value: Any) -> list[Any]:
+    return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {text[:20]}")
+    return number
+
+
+# Writing.
 
 
 def write(path: Path, content: bytes) -> None:
@@ -30,10 +140,22 @@ def put(path: Path, content: bytes) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        os.replace(temporary, path)
+        _replace(temporary, path)
     except OSError:
         temporary.unlink(missing_ok=True)  # on a full disk it would keep the room
         raise
+
+
+def _replace(temporary: Path, path: Path) -> None:
+    """Put a file in the place of another; Windows refuses that as long as a reader has the other one open."""
+    for left in reversed(range(TRIES if os.name == "nt" else 1)):
+        try:
+            return os.replace(temporary, path)
+        except PermissionError:
+            if not left:
+                raise
+            time.sleep(0.05)
+    return None
 
 
 def sync(folder: Path) -> None:

@@ -20,7 +20,7 @@ from safetensors.numpy import load_file, save
 
 import anchorwalk as aw
 from anchorwalk.errors import AnchorwalkError, DamagedWarning, InvalidInput, StoreDamaged, StoreFailed
-from anchorwalk.run.store import DiskStore, disk, maintenance, manifest, tensors, writer
+from anchorwalk.run.store import DiskStore, lock, maintenance, manifest, tensors, writer
 from helpers import about_of, begin, leaves_equal, made_up_round, made_up_run
 from stored import apply, call, flip, rewritten, same
 
@@ -157,7 +157,7 @@ def test_locks_do_not_leak(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(disk.os, "pwrite", full)
+        patch.setattr(lock.os, "ftruncate", full)
         begun(folder).end()
     store = begun(folder)
     child = subprocess.Popen(["sleep", "60"], pass_fds=(store._lock._descriptor,))  # inherits the file

@@ -6,7 +6,7 @@ import pytest
 import anchorwalk as aw
 from anchorwalk.errors import InvalidInput, StoreDamaged
 from anchorwalk.run.store import DiskStore, Progress, maintenance, manifest
-from anchorwalk.run.store.disk import LOCK, Lock
+from anchorwalk.run.store.lock import LOCK, Lock
 from helpers import begin, leaves_equal, made_up_run
 from stored import apply, call, flip
 

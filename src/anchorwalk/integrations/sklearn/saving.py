@@ -18,7 +18,7 @@ from anchorwalk.posterior.load import load as load_run
 from anchorwalk.posterior.posterior import Posterior
 from anchorwalk.prior import Prior
 from anchorwalk.run.store import DiskStore, MemoryStore, Round
-from anchorwalk.run.store.disk import LOCK
+from anchorwalk.run.store.lock import LOCK
 from anchorwalk.serial import from_json
 
 NAME = "estimator.json"

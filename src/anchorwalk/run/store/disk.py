@@ -1,13 +1,7 @@
 """Members on disk, in a format that `docs/format.md` describes; one process writes to a run at a time."""
 
-import json
-import os
-import socket
-import stat
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -17,58 +11,12 @@ from anchorwalk.errors import StoreDamaged
 from anchorwalk.methods.base import Member, MemberInfo, State
 from anchorwalk.run.store import serialise
 from anchorwalk.run.store.base import Header, Like, Progress, Round, check_same
+from anchorwalk.run.store.lock import LOCK, Lock
 from anchorwalk.run.store.manifest import COPY, NAME, Manifest, read
 from anchorwalk.run.store.reader import Reader
 from anchorwalk.run.store.writer import Writer
 
-try:
-    import fcntl
-except ImportError:  # pragma: no cover  # not a POSIX system: there is no guard
-    fcntl = None  # type: ignore[assignment]
-
-LOCK = "lock"
 BEFORE = {LOCK, NAME + files.TEMPORARY, COPY + files.TEMPORARY}  # left by a run killed before its first manifest
-
-
-class Lock:
-    """A lock on a folder, which the system takes back when its holder dies; its file stays and names who held it."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._descriptor: int | None = None
-
-    def acquire(self) -> None:
-        """Take the lock; InvalidInput where another holds it names the holder."""
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:  # it will be written to
-            os.close(descriptor)
-            checks.reject("store", f"{str(self.path)!r}, a link or no plain file", "a file of the run", "Remove it.")
-        try:
-            if fcntl is not None:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(descriptor, 1000, 0).decode(errors="replace")
-            os.close(descriptor)
-            given = f"the folder {self.path.parent}, to which another process writes: {holder or 'just starting'}"
-            remedy = "Wait for it, end it, or choose another folder; reading is always possible."
-            checks.reject("store", given, "a run that nobody writes to", remedy)
-        except OSError:  # a file system without locks
-            pass
-        self._descriptor = descriptor
-        now = datetime.now().astimezone().isoformat(timespec="seconds")
-        holder = json.dumps({"process": os.getpid(), "host": socket.gethostname(), "since": now})
-        with suppress(OSError):  # on a full disk the lock holds without a name
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, holder.encode(), 0)
-
-    def release(self) -> None:
-        """Give the lock back; nothing happens where it is not held."""
-        if self._descriptor is not None:
-            if fcntl is not None:  # a child process may have inherited the file
-                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-            os.close(self._descriptor)
-            self._descriptor = None
 
 
 class DiskStore:
@@ -183,7 +131,7 @@ class DiskStore:
         if changes or not stretches:
             stretches = (*stretches, {**current, "after_members": len(reader.infos)})
         manifest = replace(stored, header={**stored.header, **header}, about=written, environments=stretches)
-        self._writer = Writer(reader, manifest)
+        self._writer = Writer(reader, manifest, self._lock)
 
     def commit(self, round_: Round) -> None:
         """Take a finished call; when this returns, it is on disk. StoreFailed where that cannot be; the rest stays."""

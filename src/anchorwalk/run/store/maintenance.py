@@ -12,11 +12,11 @@ import numpy as np
 
 from anchorwalk import checks, files
 from anchorwalk.errors import Status, StoreDamaged
+from anchorwalk.files import Damaged
 from anchorwalk.run.store.base import check_same
-from anchorwalk.run.store.disk import LOCK, Lock
+from anchorwalk.run.store.lock import LOCK, Lock
 from anchorwalk.run.store.manifest import COPY, NAME, Manifest, Part, check_counts, parse, read, understood
 from anchorwalk.run.store.reader import Reader
-from anchorwalk.run.store.tensors import Damaged
 from anchorwalk.run.store.writer import LARGE, MERGED, alike, joined, put_members, sweep
 
 DAMAGED = ".damaged"  # behind the name of a file that `prune` took out of its run
@@ -167,6 +167,7 @@ def prune(folder: Path, states: bool = False) -> list[str]:
             actions.append(f"{name}: {reason}; {f'{lost} members' if lost else 'chain states'} left out")
         if states and manifest.states:
             actions.append(f"chain states removed, {sum(part.bytes for part in manifest.states):,} bytes")
+        lock.check()
         if store.damaged or broken:  # what is not listed may be all that is left of something
             for path in sorted(folder.glob("*.safetensors")):
                 if path.name not in kept.files and not (states and path.name.startswith("state-")):

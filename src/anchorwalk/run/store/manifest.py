@@ -5,7 +5,6 @@
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,14 +14,13 @@ from typing import Any
 
 from anchorwalk import checks, files
 from anchorwalk.errors import DamagedWarning, InvalidInput, StoreDamaged, warn
-from anchorwalk.run.store.tensors import Damaged, Missing, open_plain
+from anchorwalk.files import Damaged, Missing
 
 FORMAT = 3
 NAME, COPY = "run.json", "run.backup.json"
 FILE = re.compile(r"(members|state)-\d{6,12}-\d{6,12}(-\d{1,9})?\.safetensors")
 """Names that files of a run can have: none leads out of its folder."""
 LARGEST = 2**31  # chains and indices are below this
-LONGEST = 256 * 2**20  # bytes of a manifest that are read
 
 
 @dataclass(frozen=True)
@@ -131,7 +129,7 @@ class Manifest:
         """Whether both files in a folder are this manifest."""
         content = self.encode()
         try:
-            return all(_content(folder / name) == content for name in (NAME, COPY))
+            return all(files.read(folder / name) == content for name in (NAME, COPY))
         except Damaged:
             return False
 
@@ -199,7 +197,7 @@ class OtherFormat(Damaged):
 def parse(path: Path) -> Manifest:
     """A manifest from one of its two files; Damaged where it is not as it was written, missing or of another format."""
     try:
-        loaded = json.loads(_content(path))
+        loaded = files.from_json(files.read(path))
         number, whole = loaded["format"], loaded.pop("sha256", None) == _digest(loaded)
         if number != FORMAT:
             raise OtherFormat(number, whole)
@@ -230,18 +228,6 @@ def understood(folder: Path) -> Iterator[None]:
         raise
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         raise StoreDamaged(f"{folder / NAME} lacks or garbles what a run needs ({error!r})") from None
-
-
-def _content(path: Path) -> bytes:
-    descriptor = open_plain(path)
-    try:
-        with os.fdopen(descriptor, "rb") as file:
-            content = file.read(LONGEST + 1)
-    except OSError as error:
-        raise Damaged(f"it cannot be read ({error.strerror})") from None
-    if len(content) > LONGEST:
-        raise Damaged(f"it is longer than {LONGEST} bytes")
-    return content
 
 
 def _lines(value: Any) -> str:

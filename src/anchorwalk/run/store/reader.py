@@ -9,11 +9,12 @@ from typing import Any
 import jax
 
 from anchorwalk.errors import StoreDamaged
+from anchorwalk.files import MISSING, Damaged, Missing
 from anchorwalk.methods.base import Member, MemberInfo, State
 from anchorwalk.run.store import serialise
 from anchorwalk.run.store.base import Progress
 from anchorwalk.run.store.manifest import File, Manifest, Part, StatePart, calls_for, check_counts, read
-from anchorwalk.run.store.tensors import MISSING, Damaged, Missing, TensorFile, names
+from anchorwalk.run.store.tensors import TensorFile, names
 
 LOOKS = 5  # how often a reader starts over where a writer changes the run under its eyes
 OWN = ("chain", "index", "status", "seconds")  # tensors of members that are the run's own; `info/...` are the method's
@@ -173,9 +174,11 @@ class Reader:
         if "trace" not in file.tensors or file.tensors["trace"].shape[:2] != lead:
             raise Damaged("it lacks the members' traces")
         # The tensors are there in this shape: only now is it sure that the entry claims no members by the billion.
-        chains, indices = file.read("chain"), file.read("index")
-        if any((chains[row, lane], indices[row, lane]) != (c, i) for c, i, row, lane in part.places):
-            raise Damaged("its members are not those that the manifest says")
+        # They are compared row by row, so that a file of holes which claims very many is soon found out.
+        for row in range(part.count):
+            chains, indices = file.read("chain", (row,)), file.read("index", (row,))
+            if tuple(chains) != part.chains or (indices != part.first + row * part.step).any():
+                raise Damaged("its members are not those that the manifest says")
         if any((c, i) in self._places for c, i, _, _ in part.places):
             raise Damaged("its members are in another file too")
 

@@ -4,12 +4,9 @@ The safetensors package's reader maps whole files into memory and knows no bfloa
 bytes that are asked for, from a file that is no link, and checks first what the file says of itself.
 """
 
-import errno
 import hashlib
-import json
 import math
 import os
-import stat
 import weakref
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,8 +14,8 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
-from anchorwalk import tree
-from anchorwalk.errors import StoreFailed
+from anchorwalk import files, tree
+from anchorwalk.files import CHUNK, Damaged
 from anchorwalk.types import HostArray
 
 PLAIN = ("U8", "I8", "U16", "I16", "U32", "I32", "U64", "I64", "F16", "F32", "F64")
@@ -26,19 +23,7 @@ DTYPES = {name: np.dtype(f"{name[0].lower()}{int(name[1:]) // 8}") for name in P
 DTYPES |= {"BOOL": np.dtype(bool), "BF16": np.dtype(ml_dtypes.bfloat16)}
 """The format's names of dtypes."""
 LONGEST_HEADER = 64 * 2**20
-CHUNK = 2**20
 MOST_AXES = 32
-NOT_PLAIN = (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EACCES, errno.ENOTDIR, errno.EPERM)
-"""Errors in opening that tell of the file, not of the machine."""
-MISSING = "it is missing"
-
-
-class Damaged(Exception):
-    """A file that is not what it should be; the message says how."""
-
-
-class Missing(Damaged, FileNotFoundError):
-    """A file that is not there."""
 
 
 class Tensor(NamedTuple):
@@ -53,7 +38,7 @@ class TensorFile:
     """A safetensors file that is open for reading; Damaged where size, checksum or header are not as they should be."""
 
     def __init__(self, path: Path, size: int, sha256: str | None = None) -> None:
-        self._descriptor = open_plain(path)
+        self._descriptor = files.open_plain(path)
         self._closing = weakref.finalize(self, os.close, self._descriptor)
         try:
             found = os.fstat(self._descriptor).st_size
@@ -80,7 +65,7 @@ class TensorFile:
 
     def _digest(self) -> str:
         digest, position = hashlib.sha256(), 0
-        while chunk := self._part(position, CHUNK):
+        while chunk := files.read_at(self._descriptor, CHUNK, position):
             digest.update(chunk)
             position += len(chunk)
         return digest.hexdigest()
@@ -90,7 +75,7 @@ class TensorFile:
         if not 2 <= length <= min(LONGEST_HEADER, size - 8):
             raise Damaged("it is no safetensors file")
         try:
-            entries = json.loads(self._bytes(8, length))
+            entries = files.from_json(files.read_text(self._descriptor, 8, 8 + length))
             entries.pop("__metadata__", None)
             tensors = {str(name): _tensor(entry, 8 + length, size) for name, entry in entries.items()}
             if sum(math.prod(one.shape) * one.dtype.itemsize for one in tensors.values()) > size - 8 - length:
@@ -99,16 +84,10 @@ class TensorFile:
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise Damaged(f"its header cannot be read ({error})") from None
 
-    def _part(self, start: int, count: int) -> bytes:
-        try:
-            return os.pread(self._descriptor, count, start)
-        except OSError as error:
-            raise Damaged(f"it cannot be read ({error.strerror})") from None
-
     def _bytes(self, start: int, count: int) -> bytes:
         parts = []
         while count > 0:
-            part = self._part(start, count)
+            part = files.read_at(self._descriptor, count, start)
             if not part:
                 raise Damaged("it is cut short")
             parts.append(part)
@@ -127,23 +106,6 @@ def _tensor(entry: Any, offset: int, size: int) -> Tensor:
     if end - start != math.prod(shape) * dtype.itemsize or offset + end > size:
         raise ValueError("a tensor that does not fit into it")
     return Tensor(dtype, shape, offset + start)
-
-
-def open_plain(path: Path) -> int:
-    """A file's descriptor for reading; Damaged for a link, a folder, a pipe, or what may not be read or is missing."""
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    try:
-        descriptor = os.open(path, flags)
-    except FileNotFoundError:
-        raise Missing(MISSING) from None
-    except OSError as error:
-        if error.errno in NOT_PLAIN:
-            raise Damaged(f"it is no plain file that can be read ({error.strerror})") from None
-        raise StoreFailed(f"could not open {path}: {error.strerror}") from error
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise Damaged("it is no plain file")
-    return descriptor
 
 
 def names(value: Any, prefix: str) -> list[str]:

@@ -6,7 +6,7 @@ the manifest next, and then what it no longer names is removed: at every moment 
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,11 +16,13 @@ from safetensors.numpy import save
 
 from anchorwalk import files
 from anchorwalk.errors import DamagedWarning, StoreFailed, warn
+from anchorwalk.files import Damaged
 from anchorwalk.run.store import serialise
 from anchorwalk.run.store.base import Round
+from anchorwalk.run.store.lock import Lock
 from anchorwalk.run.store.manifest import COPY, FILE, NAME, Manifest, Part, StatePart
 from anchorwalk.run.store.reader import INFO, Reader
-from anchorwalk.run.store.tensors import Damaged, names
+from anchorwalk.run.store.tensors import names
 from anchorwalk.types import HostArray
 
 MERGED = 64  # files of the same chains that become one
@@ -69,8 +71,8 @@ def sweep(folder: Path, listed: Collection[str]) -> list[str]:
 class Writer:
     """Adds calls to a run, beginning with a manifest; the reader learns of what is written."""
 
-    def __init__(self, reader: Reader, manifest: Manifest) -> None:
-        self.reader, self.folder = reader, reader.folder
+    def __init__(self, reader: Reader, manifest: Manifest, lock: Lock) -> None:
+        self.reader, self.folder, self._lock = reader, reader.folder, lock
         self._broken: set[str] = set()
         with self._guarded():
             files.sync(self.folder.absolute().parent)
@@ -160,19 +162,23 @@ class Writer:
 
     def _replace(self, manifest: Manifest) -> None:
         """Put another manifest in place, and remove what it no longer names."""
+        self._lock.check()
         manifest.write(self.folder)
         dropped = self.reader.manifest.files - manifest.files
         self.reader.manifest = manifest
         self.reader.close()  # the file that is open may be one of them
         for name in dropped:
-            (self.folder / name).unlink(missing_ok=True)
+            with suppress(OSError):  # the next writer sweeps it away, where a reader has it open on Windows
+                (self.folder / name).unlink(missing_ok=True)
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Write something; say what is safe where it fails."""
+        """Write something; say what is safe where it fails, or that the folder is another's now."""
+        self._lock.check()
         try:
             yield
         except OSError as error:
+            self._lock.check()
             raise StoreFailed(
                 f"could not write to {self.folder}: {error.strerror or error}. The {len(self.reader.infos)} members "
                 "that were finished before are safe; make room or mend the disk, and repeat the same call to go on."
