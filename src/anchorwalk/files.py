@@ -1,11 +1,13 @@
 """Files of a folder that others may have changed: read with care, written whole or not at all."""
 
 import errno
+import hashlib
 import json
 import math
 import os
 import stat
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -128,22 +130,46 @@ def put(path: Path, content: bytes) -> None:
 
     A link at the temporary name is never followed, so that nothing outside of the folder is written.
     """
+    _put(path, [content])
+
+
+def _put(path: Path, content: Iterable[bytes]) -> None:
     temporary = path.with_name(path.name + TEMPORARY)
     temporary.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(temporary, flags, 0o666)
     try:
         try:
-            rest = memoryview(content)
-            while rest:
-                rest = rest[os.write(descriptor, rest) :]
+            for part in content:
+                rest = memoryview(part)
+                while rest:
+                    rest = rest[os.write(descriptor, rest) :]
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
         _replace(temporary, path)
-    except OSError:
+    except BaseException:
         temporary.unlink(missing_ok=True)  # on a full disk it would keep the room
         raise
+
+
+def copy(source: Path, target: Path, size: int, sha256: str) -> None:
+    """Copy a plain file a part at a time; Damaged where it is not of this size and checksum, and nothing is written."""
+
+    def parts(descriptor: int) -> Iterator[bytes]:
+        digest, position = hashlib.sha256(), 0
+        while part := read_at(descriptor, min(CHUNK, size + 1 - position), position):
+            digest.update(part)
+            position += len(part)
+            yield part
+        if position != size or digest.hexdigest() != sha256:
+            raise Damaged("its checksum does not fit its content")
+
+    descriptor = open_plain(source)
+    try:
+        _put(target, parts(descriptor))
+    finally:
+        os.close(descriptor)
 
 
 def _replace(temporary: Path, path: Path) -> None:

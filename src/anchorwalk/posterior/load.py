@@ -12,7 +12,7 @@ from anchorwalk import checks
 from anchorwalk.errors import DamagedWarning, OtherNetworkWarning, warn
 from anchorwalk.likelihoods import Likelihood
 from anchorwalk.posterior.posterior import Posterior
-from anchorwalk.run.store import DiskStore, fingerprint, serialise
+from anchorwalk.run.store import DiskStore, fingerprint, folders, serialise
 from anchorwalk.run.store.manifest import read, understood
 from anchorwalk.run.store.tensors import MOST_AXES
 from anchorwalk.serial import DTYPES
@@ -62,6 +62,7 @@ def load(
         checks.reject("load", repr(str(folder)), "the folder of a run", "Pass what sample(store=) was given.")
     if not callable(apply):
         checks.reject("load(apply=)", repr(apply), "the network's function", "Pass apply, as in Problem(apply=).")
+    folders.refuse_unfinished(path)
     manifest = read(path)
     if manifest is None:
         checks.reject("load", f"{str(folder)!r} without run.json", "the folder of a run", "Is it another folder?")

@@ -23,6 +23,7 @@ from anchorwalk.errors import InvalidInput, StoreDamaged
 from anchorwalk.integrations.sklearn import EXPECTED_FAILED_CHECKS, SAEClassifier, SAERegressor, networks
 from anchorwalk.optimizers import train
 from helpers import small_plan, small_problem
+from stored import relisted
 
 QUICK = {"budget": 100, "random_state": 0}
 RNG = np.random.default_rng(0)
@@ -249,7 +250,7 @@ def test_save_and_load(tmp_path, regressor, classifier):
 def test_a_saved_estimator_holds_its_plan_as_json(tmp_path, regressor):
     regressor.save(tmp_path / "run")
     encoded = json.loads((tmp_path / "run" / "estimator.json").read_text())
-    assert encoded["format"] == 2
+    assert encoded["format"] == 3
     assert encoded["fitted"]["plan"] == regressor.plan_.to_json()
     method = encoded["fitted"]["plan"]["method"]
     assert method["name"] == "SAE"
@@ -260,7 +261,7 @@ def test_a_saved_estimator_holds_its_plan_as_json(tmp_path, regressor):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (lambda about: about.update(format=1), InvalidInput, "format 1, expected format 2"),
+        (lambda about: about.update(format=1), InvalidInput, "format 1, expected format 3"),
         (lambda about: about["fitted"]["plan"].pop("method"), StoreDamaged, "is not what was written"),
         (
             lambda about: about["fitted"]["plan"].update(method={"name": "Mine"}),
@@ -283,6 +284,7 @@ def test_a_saved_estimator_that_is_not_as_written_is_refused(tmp_path, regressor
     encoded = json.loads(path.read_text())
     change(encoded)
     path.write_text(json.dumps(encoded))
+    relisted(tmp_path / "run", "estimator.json")
     with pytest.raises(error, match=message):
         SAERegressor.load(tmp_path / "run")
 

@@ -20,7 +20,7 @@ from safetensors.numpy import load_file, save
 
 import anchorwalk as aw
 from anchorwalk.errors import AnchorwalkError, DamagedWarning, InvalidInput, StoreDamaged, StoreFailed
-from anchorwalk.run.store import DiskStore, lock, maintenance, manifest, tensors, writer
+from anchorwalk.run.store import DiskStore, folders, lock, maintenance, manifest, tensors, writer
 from helpers import about_of, begin, leaves_equal, made_up_round, made_up_run
 from stored import apply, call, flip, rewritten, same
 
@@ -400,7 +400,7 @@ def test_a_failed_merge_leaves_nothing_in_the_way(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(maintenance.files, "put", full)
+        patch.setattr(folders.files, "copy", full)
         code, out = call("merge", tmp_path / "a", tmp_path / "b", "--out", tmp_path / "both")
     assert code == 2
     assert "No space left" in out

@@ -14,6 +14,7 @@ from anchorwalk import checks
 from anchorwalk.app.cli.errors import shown
 from anchorwalk.errors import AnchorwalkError
 from anchorwalk.run.store import maintenance
+from anchorwalk.run.store.folders import UNFINISHED
 
 console = Console()
 Run = Annotated[Path, typer.Argument(help="The run's folder, as it was given to sample(store=).")]
@@ -38,6 +39,9 @@ def runs(
         table.add_column(name, justify="right")
     for path in found:
         name = escape(str(path.relative_to(folder)))
+        if path.name.endswith(UNFINISHED):
+            table.add_row(name, "[red]unfinished; repeat what makes it, or remove it[/]", *[""] * 5)
+            continue
         try:
             run = maintenance.summarize(path)
         except AnchorwalkError as error:

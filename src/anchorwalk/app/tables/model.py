@@ -1,6 +1,7 @@
 """A model of a table: what its columns are, and the estimator behind them."""
 
 import json
+import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,10 @@ from anchorwalk.errors import StoreDamaged
 from anchorwalk.integrations.sklearn import SAEClassifier, SAERegressor
 from anchorwalk.integrations.sklearn.classifier import normalised
 from anchorwalk.integrations.sklearn.encoding import text
+from anchorwalk.run.store import beside
 
 NAME = "table.json"
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass(frozen=True)
@@ -199,7 +201,7 @@ def fit(table: Any, settings: FitSettings, folder: Path, verbose: bool = False) 
 
 def _check_settings(settings: FitSettings, folder: Path) -> None:
     """Refuse to go on with a finished run of other settings, by their names."""
-    if (folder / NAME).is_file():
+    if os.path.lexists(folder / NAME):
         stored, now = load(folder).settings.model_dump(mode="json"), settings.model_dump(mode="json")
         other = [f"{name} was {stored[name]}, is {now[name]}" for name in now if stored[name] != now[name]]
         if other:
@@ -219,7 +221,7 @@ def save(model: TableModel, folder: Path) -> None:
         "settings": model.settings.model_dump(mode="json"),
         "notes": list(model.notes),
     }
-    files.write(folder / NAME, json.dumps(about, indent=1).encode())
+    beside.write(folder, NAME, json.dumps(about, indent=1, allow_nan=False).encode())
 
 
 def load(folder: Path) -> TableModel:
@@ -229,22 +231,26 @@ def load(folder: Path) -> TableModel:
         InvalidInput: A folder without one.
         StoreDamaged: A table.json that cannot be read.
     """
-    if not (folder / NAME).is_file() and (folder / "run.json").is_file():
+    if not os.path.lexists(folder / NAME) and (folder / "run.json").is_file():
         remedy = "Open it with anchorwalk.load or the estimator's load; anchorwalk.app.report.write makes its page."
         checks.reject("run", f"{str(folder)!r}, a run without a table", "a run of `anchorwalk fit`", remedy)
-    if not (folder / NAME).is_file():
+    if not os.path.lexists(folder / NAME):
         given = f"{str(folder)!r} without {NAME}"
         checks.reject(
             "run", given, "a folder that `anchorwalk fit --out` has finished", "Run that command first, or again."
         )
     try:
-        about = json.loads((folder / NAME).read_bytes())
+        about = files.from_json(beside.read(folder, NAME))
+        form = about["format"]
         kind = {cls.__name__: cls for cls in (SAEClassifier, SAERegressor)}[about["estimator"]]
         target, *forms = (Form(**one) for one in (about["target"], *about["columns"]))
         options, settings = Options(**about["options"]), FitSettings(**about["settings"])
         notes = tuple(map(str, about["notes"]))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreDamaged(f"{folder / NAME} is not what was written ({error!r})") from None
+    if form != FORMAT:
+        remedy = "Load it with the version that wrote it."
+        checks.reject("run", f"{NAME} of format {form}", f"format {FORMAT}", remedy)
     return TableModel(tuple(forms), kind.load(folder), target, options, settings, notes)
 
 

@@ -1,7 +1,8 @@
 """Estimators on disk: a run of the store, and beside it what the estimator knows, as JSON."""
 
 import json
-import shutil
+import re
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,15 +18,21 @@ from anchorwalk.plan.plan import Plan
 from anchorwalk.posterior.load import load as load_run
 from anchorwalk.posterior.posterior import Posterior
 from anchorwalk.prior import Prior
-from anchorwalk.run.store import DiskStore, MemoryStore, Round
-from anchorwalk.run.store.lock import LOCK
+from anchorwalk.run.store import DiskStore, MemoryStore, Round, beside, folders
+from anchorwalk.run.store.manifest import NAME as RUN
+from anchorwalk.run.store.manifest import read
 from anchorwalk.serial import from_json
 
 NAME = "estimator.json"
-FORMAT = 2
+FORMAT = 3
 PLAIN = str | int | float | bool | None
+LISTS = ("hidden", "quantiles", "class_weight")
+"""Parameters that may be lists."""
+KINDS = {"number", "date", "moment", "one_hot", "target"}
+"""What columns of a table may be."""
 CLASS_KINDS = "biufU"
 """Kinds of NumPy arrays that classes may have: truth values, numbers, text."""
+CLASS_DTYPE = re.compile(r"O|\|b1|[<>|]?[iuf][1248]|[<>]U(\d{1,9})")
 
 
 def save(estimator: Any, folder: Path) -> None:
@@ -34,18 +41,27 @@ def save(estimator: Any, folder: Path) -> None:
     Raises:
         InvalidInput: A prior or classes that have no JSON form, or a folder with something else in it.
     """
-    about = _form(estimator)
+    encoded = _encoded(_form(estimator))
     store = estimator._store
-    if not (isinstance(store, DiskStore) and store.folder.resolve() == folder.resolve()):
-        target = DiskStore(folder)
-        if target.header():
-            given = f"{str(folder)!r} with a run in it"
-            checks.reject("save", given, "a new folder", "Choose another: nothing is overwritten.")
+    if isinstance(store, DiskStore) and store.folder.resolve() == folder.resolve():
+        beside.write(folder, NAME, encoded)
+        return
+    if DiskStore(folder).header():
+        checks.reject(
+            "save", f"{str(folder)!r} with a run in it", "a new folder", "Choose another: nothing is overwritten."
+        )
+    with folders.new(folder) as (new, lock):
         if isinstance(store, DiskStore):
-            shutil.copytree(store.folder, folder, ignore=shutil.ignore_patterns(LOCK, NAME), dirs_exist_ok=True)
+            found = read(store.folder)
+            if found is None:
+                raise StoreDamaged(f"{store.folder}, which holds the members, has no {RUN} any more")
+            folders.copy_files(store.folder, found, new)
+            replace(found, beside=()).write(new)
         else:
+            target = DiskStore(new)
+            target._lock = lock
             store.copy_to(target)
-    files.write(folder / NAME, json.dumps(about, indent=1).encode())
+        beside.write(new, NAME, encoded, lock)
 
 
 def in_memory(posterior: Posterior) -> MemoryStore:
@@ -68,34 +84,71 @@ def load(cls: type, folder: Path, network: Any) -> Any:
         InvalidInput: No saved estimator, one of another kind or format, or a network that is missing or not wanted.
         StoreDamaged: An estimator.json that cannot be read.
     """
+    folders.refuse_unfinished(folder)
     try:
-        about = json.loads((folder / NAME).read_bytes())
+        about = files.from_json(beside.read(folder, NAME))
         kind, params, form = str(about["estimator"]), dict(about["params"]), about["format"]
-    except FileNotFoundError:
+        own_network = about["own_network"]
+    except files.Missing:
         remedy = "Pass the folder that save() wrote."
         checks.reject("load", f"{str(folder)!r} without {NAME}", "a saved estimator", remedy)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreDamaged(f"{folder / NAME} is not what was written ({error!r})") from None
     if form != FORMAT:
         checks.reject("load", f"{NAME} of format {form}", f"format {FORMAT}", "Load it with the version that wrote it.")
     if kind != cls.__name__:
         checks.reject("load", f"a saved {kind}", f"a {cls.__name__}", f"Call {kind}.load.")
-    if about["own_network"] != (network is not None):
+    if own_network != (network is not None):
         given = "none" if network is None else "a network"
         expected = "the network that it was fitted with" if network is None else "none: it has the default network"
         checks.reject("load(network=)", given, expected, "Code is not stored, so it is passed again.")
     try:
-        if isinstance(params.get("class_weight"), list):
-            params["class_weight"] = dict(params["class_weight"])
-        params |= {name: tuple(value) for name, value in params.items() if isinstance(value, list)}
-        estimator = cls(**{**params, "network": network})
+        estimator = cls(**_checked(cls, params), network=network)
         _restore(estimator, about["fitted"])
         apply = estimator._network().apply
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, IndexError) as error:
         raise StoreDamaged(f"{folder / NAME} is not what was written ({error!r})") from None
     estimator._store, estimator._frozen = DiskStore(folder), False
     estimator.posterior_ = load_run(folder, apply)
     return estimator
+
+
+def _encoded(form: dict[str, Any]) -> bytes:
+    """JSON; NumPy's numbers, which parameters may be, as plain ones."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, np.generic):
+            return value.item()
+        raise TypeError(f"a {type(value).__name__}")
+
+    try:
+        return json.dumps(form, indent=1, allow_nan=False, default=plain).encode()
+    except (TypeError, ValueError) as error:
+        remedy = "Use set_params(...) with such values, and save again."
+        checks.reject("save", f"parameters that have no JSON form ({error})", "texts and finite numbers", remedy)
+
+
+def _checked(cls: Any, params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of an estimator as they can have been written; ValueError for others."""
+    from anchorwalk.integrations.sklearn.regressor import NOISES
+
+    names = set(cls._get_param_names()) - {"network"}
+    if set(params) != names:
+        raise ValueError(f"parameters {sorted(set(params) ^ names)} that are missing or not known")
+    if params["store"] is not None:  # a later fit would write there
+        raise ValueError("a store")
+    if not all(isinstance(value, PLAIN) for name, value in params.items() if name not in LISTS):
+        raise ValueError("a parameter that is no plain value")
+    if isinstance(params.get("noise"), str):
+        checks.choice("noise", params["noise"], NOISES)
+    elif "noise" in params:
+        checks.positive("noise", params["noise"])
+    found = {**params, "hidden": tuple(checks.count("hidden", units) for units in params["hidden"])}
+    if isinstance(params.get("class_weight"), list):
+        found["class_weight"] = {name: checks.number("class_weight", weight) for name, weight in params["class_weight"]}
+    if params.get("quantiles") is not None:
+        found["quantiles"] = tuple(checks.within("quantiles", level, 0, 1) for level in params["quantiles"])
+    return found
 
 
 def _form(estimator: Any) -> dict[str, Any]:
@@ -140,25 +193,59 @@ def _form(estimator: Any) -> dict[str, Any]:
 
 
 def _restore(estimator: Any, fitted: dict[str, Any]) -> None:
-    from anchorwalk.integrations.sklearn.base import Scaling
-
-    def scaling(form: dict[str, Any]) -> Scaling:
-        return Scaling(np.asarray(form["mean"], np.float64), np.asarray(form["scale"], np.float64))
-
-    estimator._seed = int(fitted["seed"])
-    estimator.n_features_in_ = int(fitted["features"])
+    estimator._seed = checks.count("seed", fitted["seed"], least=0)
+    features = estimator.n_features_in_ = checks.count("features", fitted["features"])
     plan = fitted["plan"]
     estimator.plan_ = Plan(from_json(plan["method"]), plan["chains"], plan["members"])
     estimator.n_iter_ = estimator.plan_.epochs
-    estimator.scaling_ = scaling(fitted["scaling"])
-    estimator.encoder_ = Encoder.from_json(fitted["encoder"]) if "encoder" in fitted else None
+    encoder = estimator.encoder_ = _encoder_from(fitted.get("encoder"), features, fitted.get("classes"))
+    estimator.scaling_ = _scaling_from(fitted["scaling"], (features if encoder is None else len(encoder.names),))
     if "feature_names" in fitted:
-        estimator.feature_names_in_ = np.array(fitted["feature_names"], dtype=object)
-    if "classes" in fitted:
-        estimator.classes_ = np.array(fitted["classes"]["values"], dtype=fitted["classes"]["dtype"])
+        names = fitted["feature_names"]
+        if len(names) != features or not all(isinstance(name, str) for name in names):
+            raise ValueError("names of features")
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    if hasattr(estimator, "predict_proba"):
+        estimator.classes_ = _classes_from(fitted["classes"])
     else:
-        estimator.target_scaling_ = scaling(fitted["target_scaling"])
-        estimator._target_shape = tuple(fitted["target_shape"])
+        estimator._target_shape = tuple(checks.count("targets", size) for size in fitted["target_shape"])
+        if len(estimator._target_shape) > 1:
+            raise ValueError("targets of several axes")
+        estimator.target_scaling_ = _scaling_from(fitted["target_scaling"], estimator._target_shape)
+
+
+def _encoder_from(form: Any, columns: int, classes: Any) -> Encoder | None:
+    """What makes numbers of so many columns; ValueError for another one, before it makes anything."""
+    if form is None:
+        return None
+    kinds = {kind for _, kind, _ in form["columns"]}
+    if len(form["columns"]) != columns or not kinds <= KINDS:
+        raise ValueError("an encoding of other columns")
+    if form["classes"] != (0 if classes is None else len(classes["values"])):
+        raise ValueError("an encoding of other classes")
+    found = Encoder.from_json(form)
+    if found.to_json() != form:
+        raise ValueError("an encoding that cannot have been learned")
+    return found
+
+
+def _scaling_from(form: dict[str, Any], shape: tuple[int, ...]) -> Any:
+    from anchorwalk.integrations.sklearn.base import Scaling
+
+    mean, scale = (np.asarray(form[name], np.float64) for name in ("mean", "scale"))
+    if not (mean.shape == scale.shape == shape and np.isfinite([mean, scale]).all() and (scale > 0).all()):
+        raise ValueError("a scaling of other columns, or of numbers that are none")
+    return Scaling(mean, scale)
+
+
+def _classes_from(form: dict[str, Any]) -> Any:
+    values, kind = form["values"], CLASS_DTYPE.fullmatch(form["dtype"])
+    if kind is None or len(values) < 2 or int(kind[1] or 1) * len(values) > files.LONGEST:
+        raise ValueError(f"classes of type {form['dtype']!r}")
+    found = np.array(values, dtype=kind[0])
+    if found.ndim != 1 or found.tolist() != values or not (found[:-1] < found[1:]).all():
+        raise ValueError("classes that are not in order, or of another type")
+    return found
 
 
 def _scaling(scaling: Any) -> dict[str, Any]:

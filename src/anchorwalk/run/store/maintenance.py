@@ -1,18 +1,19 @@
 """What can be done with a stored run without the network that made it: look, verify, thin, merge, prune."""
 
 import math
-import shutil
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from anchorwalk import checks, files
+from anchorwalk import checks
 from anchorwalk.errors import Status, StoreDamaged
 from anchorwalk.files import Damaged
+from anchorwalk.run.store import beside, folders
 from anchorwalk.run.store.base import check_same
 from anchorwalk.run.store.lock import LOCK, Lock
 from anchorwalk.run.store.manifest import COPY, NAME, Manifest, Part, check_counts, parse, read, understood
@@ -37,8 +38,9 @@ class Summary(NamedTuple):
 
 
 def find(folder: Path) -> list[Path]:
-    """All runs in a folder and those below it, in order."""
-    return sorted({path.parent for name in (NAME, COPY) for path in folder.rglob(name) if path.is_file()})
+    """All runs in a folder and those below it, and folders that were not finished, in order."""
+    runs = {path.parent for name in (NAME, COPY) for path in folder.rglob(name) if os.path.lexists(path)}
+    return sorted(runs | {path for path in folder.rglob(f"*{folders.UNFINISHED}") if path.is_dir()})
 
 
 def summarize(folder: Path) -> Summary:
@@ -85,7 +87,8 @@ def _passes(plan: Mapping[str, Any], calls: int) -> float:
 
 def verify(folder: Path) -> dict[str, str]:
     """Read every file of a run and compare its checksum: files that are not whole, and why."""
-    return {**_damaged_manifests(folder), **_opened(folder, verify=True).damaged}
+    reader = _opened(folder, verify=True)
+    return {**_damaged_manifests(folder), **reader.damaged, **beside.damaged(folder, reader.manifest)}
 
 
 def _damaged_manifests(folder: Path) -> dict[str, str]:
@@ -109,25 +112,23 @@ def thin(folder: Path, out: Path, every: int) -> int:
     _refuse_damage(store)
     places = sorted(place for place in store.infos if place[1] % every == 0)
     derived = {"every": every, "complete": store.complete()}
-    manifest = replace(store.manifest, about={**store.manifest.about, "derived": derived})
-    with _new(out):
-        parts = list(_rewritten(store, out, places, every))
-        files.sync(out)
-        manifest.with_parts(parts, ()).write(out)
+    manifest = replace(store.manifest, about={**store.manifest.about, "derived": derived}, beside=())
+    with folders.new(out) as (new, _):
+        manifest.with_parts(_rewritten(store, new, places, every), ()).write(new)
     return len(places)
 
 
-def merge(folders: Sequence[Path], out: Path) -> int:
+def merge(runs: Sequence[Path], out: Path) -> int:
     """Put chains of one plan, run in different places, into one run that can go on. Returns its members' number."""
-    if len(folders) < 2:
-        checks.reject("merge", f"{len(folders)} run", "two or more", "Name every run that holds chains of the plan.")
-    stores = [_opened(folder, verify=True) for folder in folders]
+    if len(runs) < 2:
+        checks.reject("merge", f"{len(runs)} run", "two or more", "Name every run that holds chains of the plan.")
+    stores = [_opened(folder, verify=True) for folder in runs]
     merged, owner = stores[0].manifest, dict[int, Path]()
-    for folder, store in zip(folders, stores, strict=True):
+    for folder, store in zip(runs, stores, strict=True):
         _refuse_damage(store)
         if store.manifest.about.get("derived"):
             checks.reject("merge", f"{str(folder)!r}, a thinned run", "whole runs", "Merge first, then thin.")
-        check_same(merged.header, store.manifest.header, f"{str(folder)!r}, beside {str(folders[0])!r},")
+        check_same(merged.header, store.manifest.header, f"{str(folder)!r}, beside {str(runs[0])!r},")
         for name in ("leaves", "stored_as", "likelihood"):
             if merged.about.get(name) != store.manifest.about.get(name):
                 checks.reject("merge", f"runs that differ in {name!r}", "runs of one plan", "Merge runs of one plan.")
@@ -138,12 +139,10 @@ def merge(folders: Sequence[Path], out: Path) -> int:
             owner[chain] = folder
         if store is not stores[0]:
             merged = _merged(merged, store.manifest)
-    with _new(out):
-        for folder, store in zip(folders, stores, strict=True):
-            for part in store.manifest.parts:
-                files.put(out / part.file, (folder / part.file).read_bytes())
-        files.sync(out)
-        merged.write(out)
+    with folders.new(out) as (new, _):
+        for run, store in zip(runs, stores, strict=True):
+            folders.copy_files(run, store.manifest, new)
+        merged.write(new)
     return sum(part.size for part in merged.members)
 
 
@@ -160,14 +159,20 @@ def prune(folder: Path, states: bool = False) -> list[str]:
         broken = _damaged_manifests(folder)
         store = _opened(folder, verify=True)
         manifest, actions = store.manifest, [f"{name}: {reason}; written anew" for name, reason in broken.items()]
+        other = beside.damaged(folder, manifest)
         whole = [part for part in manifest.members if part.file not in store.damaged]
         kept = manifest.with_parts(whole, [s for s in manifest.states if s.file not in store.damaged and not states])
+        kept = replace(kept, beside=tuple(one for one in manifest.beside if one.file not in other))
+        actions += [f"{name}: {reason}; left out, save again" for name, reason in other.items()]
         for name, reason in store.damaged.items():
             lost = sum(part.size for part in manifest.members if part.file == name)
             actions.append(f"{name}: {reason}; {f'{lost} members' if lost else 'chain states'} left out")
         if states and manifest.states:
             actions.append(f"chain states removed, {sum(part.bytes for part in manifest.states):,} bytes")
         lock.check()
+        for name in other:
+            with suppress(FileNotFoundError):
+                (folder / name).rename(folder / (name + DAMAGED))
         if store.damaged or broken:  # what is not listed may be all that is left of something
             for path in sorted(folder.glob("*.safetensors")):
                 if path.name not in kept.files and not (states and path.name.startswith("state-")):
@@ -191,6 +196,7 @@ def _opened(folder: Path, verify: bool) -> Reader:
 
 
 def _manifest(folder: Path) -> Manifest:
+    folders.refuse_unfinished(folder)
     manifest = read(folder)
     if manifest is None:
         checks.reject("run", repr(str(folder)), "the folder of a run, with run.json", "`anchorwalk runs` lists them.")
@@ -223,18 +229,6 @@ def _merged(one: Manifest, other: Manifest) -> Manifest:
         states=one.states + other.states,
         failed=tuple(sorted({*one.failed, *other.failed})),
     )
-
-
-@contextmanager
-def _new(out: Path) -> Iterator[None]:
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        checks.reject("out", repr(str(out)), "a folder that is empty or not there yet", "Choose another name.")
-    out.mkdir(parents=True, exist_ok=True)
-    try:
-        yield
-    except BaseException:
-        shutil.rmtree(out, ignore_errors=True)  # half a run would only be in the way
-        raise
 
 
 def _rewritten(store: Reader, out: Path, places: list[tuple[int, int]], every: int) -> Iterator[Part]:

@@ -20,6 +20,8 @@ FORMAT = 3
 NAME, COPY = "run.json", "run.backup.json"
 FILE = re.compile(r"(members|state)-\d{6,12}-\d{6,12}(-\d{1,9})?\.safetensors")
 """Names that files of a run can have: none leads out of its folder."""
+BESIDE = re.compile(r"[a-z]{1,40}\.json")
+"""Names of files that others keep beside a run."""
 LARGEST = 2**31  # chains and indices are below this
 
 
@@ -88,6 +90,21 @@ class StatePart(File):
 
 
 @dataclass(frozen=True)
+class Beside:
+    """A file that is no part of the run and under its checksums, such as what an estimator knows."""
+
+    file: str
+    bytes: int
+    sha256: str
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.file, str) and BESIDE.fullmatch(self.file) and self.file != NAME):
+            raise ValueError(f"the file name {self.file!r}")
+        if not (type(self.bytes) is int and 0 <= self.bytes <= files.LONGEST and isinstance(self.sha256, str)):
+            raise ValueError(f"the entry of {self.file}")
+
+
+@dataclass(frozen=True)
 class Manifest:
     """What a run's folder says of it; `docs/format.md` has the details."""
 
@@ -97,6 +114,7 @@ class Manifest:
     members: tuple[Part, ...] = ()
     states: tuple[StatePart, ...] = ()
     failed: tuple[int, ...] = ()  # chains without a good first draw
+    beside: tuple[Beside, ...] = ()  # other files; two entries for one that is being replaced
 
     @property
     def parts(self) -> list[File]:
@@ -121,7 +139,7 @@ class Manifest:
     def encode(self) -> bytes:
         """The content of `run.json`."""
         content = {"format": FORMAT, **vars(self)}
-        content |= {kind: [vars(part) for part in content[kind]] for kind in ("members", "states")}
+        content |= {kind: [vars(part) for part in content[kind]] for kind in ("members", "states", "beside")}
         lines = [f"{json.dumps(name)}: {_lines(value)}" for name, value in content.items()]
         return ("{" + ",\n".join([*lines, f'"sha256": "{_digest(content)}"']) + "}\n").encode()
 
@@ -211,6 +229,7 @@ def parse(path: Path) -> Manifest:
             members=tuple(Part(**{**entry, "chains": tuple(entry["chains"])}) for entry in loaded["members"]),
             states=tuple(StatePart(**{**entry, "chains": tuple(entry["chains"])}) for entry in loaded["states"]),
             failed=tuple(loaded["failed"]),
+            beside=tuple(Beside(**entry) for entry in loaded.get("beside", [])),
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise Damaged(f"it cannot be read ({type(error).__name__}: {error})") from None
