@@ -54,6 +54,8 @@ def test_a_flipped_bit_is_seen(tmp_path, regressor):
         (folder / NAME).write_bytes(changed)
         with pytest.raises(StoreDamaged, match=r"estimator.json is not what was written: it"):
             SAERegressor.load(folder)
+    (folder / NAME).write_bytes(content)
+    flip(folder / NAME)
     assert maintenance.verify(folder) == {NAME: "its checksum does not fit its content"}
     assert call("verify", folder)[0] == 1
     code, out = call("prune", folder)

@@ -251,7 +251,11 @@ def load(folder: Path) -> TableModel:
     if form != FORMAT:
         remedy = "Load it with the version that wrote it."
         checks.reject("run", f"{NAME} of format {form}", f"format {FORMAT}", remedy)
-    return TableModel(tuple(forms), kind.load(folder), target, options, settings, notes)
+    estimator = kind.load(folder)
+    encoder = estimator.encoder_
+    if encoder is None or [one.name for one in encoder.columns] != [one.name for one in forms]:
+        raise StoreDamaged(f"{folder / NAME} does not belong to the estimator beside it, which has other columns")
+    return TableModel(tuple(forms), estimator, target, options, settings, notes)
 
 
 def _estimator(settings: FitSettings, target: Form, folder: Path) -> Any:

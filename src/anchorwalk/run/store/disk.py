@@ -12,7 +12,7 @@ from anchorwalk.methods.base import Member, MemberInfo, State
 from anchorwalk.run.store import serialise
 from anchorwalk.run.store.base import Header, Like, Progress, Round, check_same
 from anchorwalk.run.store.lock import LOCK, Lock
-from anchorwalk.run.store.manifest import COPY, NAME, Manifest, read
+from anchorwalk.run.store.manifest import COPY, NAME, Manifest, read, understood
 from anchorwalk.run.store.reader import Reader
 from anchorwalk.run.store.writer import Writer
 
@@ -153,7 +153,8 @@ class DiskStore:
 
     def progress(self) -> dict[int, Progress]:
         """How far each chain is."""
-        return self._reading().progress()
+        with understood(self.folder):
+            return self._reading().progress()
 
     def failed(self) -> list[int]:
         """Chains that are marked as failed."""

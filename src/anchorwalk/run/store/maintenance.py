@@ -31,7 +31,7 @@ class Summary(NamedTuple):
     planned: int  # members of the plan, of the chains that run here
     epochs: int  # that are done
     epochs_planned: int
-    seconds_left: float | None  # an estimate from the time of the members so far; None without any
+    seconds_left: float | None  # an estimate from the time of the members so far; None where that is not known
     diverged: int  # members that are not finite
     bytes: int  # of all files
     damaged: int  # files that are missing or not whole, as far as sizes and headers tell
@@ -39,8 +39,11 @@ class Summary(NamedTuple):
 
 def find(folder: Path) -> list[Path]:
     """All runs in a folder and those below it, and folders that were not finished, in order."""
-    runs = {path.parent for name in (NAME, COPY) for path in folder.rglob(name) if os.path.lexists(path)}
-    return sorted(runs | {path for path in folder.rglob(f"*{folders.UNFINISHED}") if path.is_dir()})
+    found = []
+    for path, inside, names in os.walk(folder):
+        if {NAME, COPY} & {*inside, *names} or path.endswith(folders.UNFINISHED):
+            found.append(Path(path))
+    return sorted(found)
 
 
 def summarize(folder: Path) -> Summary:
@@ -56,13 +59,14 @@ def summarize(folder: Path) -> Summary:
         noise = any(leaf["name"] == "params/noise" for leaf in about["leaves"])
         task = f"{_targets(about['likelihood']['name'], noise)}, {size:,} parameters, {about['rows']:,} rows"
     spent = sum(info.seconds for info in infos)
+    left = spent / epochs * max(0, epochs_planned - epochs) if epochs and not derived else math.nan
     return Summary(
         task=task,
         members=len(infos),
         planned=len(infos) if derived else len(plan["selected"]) * plan["members"],
         epochs=round(epochs),
         epochs_planned=round(epochs if derived else epochs_planned),
-        seconds_left=spent / epochs * max(0, epochs_planned - epochs) if epochs and not derived else None,
+        seconds_left=left if math.isfinite(left) else None,
         diverged=sum(info.status != Status.OK for info in infos),
         bytes=sum(part.bytes for part in reader.manifest.parts),
         damaged=len(reader.damaged),

@@ -19,6 +19,7 @@ from anchorwalk.run.store.tensors import TensorFile, names
 LOOKS = 5  # how often a reader starts over where a writer changes the run under its eyes
 OWN = ("chain", "index", "status", "seconds")  # tensors of members that are the run's own; `info/...` are the method's
 INFO = "info/"
+MOST_SECONDS = 1e12  # that a member can have taken
 
 
 class Reader:
@@ -179,6 +180,9 @@ class Reader:
             chains, indices = file.read("chain", (row,)), file.read("index", (row,))
             if tuple(chains) != part.chains or (indices != part.first + row * part.step).any():
                 raise Damaged("its members are not those that the manifest says")
+        seconds = file.read("seconds")
+        if not ((seconds >= 0) & (seconds < MOST_SECONDS)).all():
+            raise Damaged("its members took no time that can be")
         if any((c, i) in self._places for c, i, _, _ in part.places):
             raise Damaged("its members are in another file too")
 
