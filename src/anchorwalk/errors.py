@@ -50,6 +50,10 @@ class InterruptedWarning(UserWarning):
     """A run that was ended by Ctrl-C before its plan was done."""
 
 
+class ScaleWarning(UserWarning):
+    """A feature or target of which little is left after scaling: its values hardly differ, but for a few."""
+
+
 class NotFiniteWarning(UserWarning):
     """Predictions of some rows are not finite."""
 

@@ -15,6 +15,7 @@ from anchorwalk import checks
 from anchorwalk.integrations.sklearn import networks, planning, saving
 from anchorwalk.integrations.sklearn.encoding import ENCODINGS, Encoder, is_table
 from anchorwalk.integrations.sklearn.networks import Maker
+from anchorwalk.integrations.sklearn.scaling import Scaling
 from anchorwalk.likelihoods import Likelihood
 from anchorwalk.networks import Network
 from anchorwalk.plan.plan import Plan
@@ -35,29 +36,6 @@ FEW, CALL, CALL_FEW = 1024, 1024, 64
 
 Calls of one size, filled up with other rows, let one program serve and let a row's prediction depend on no other row.
 """
-
-
-class Scaling:
-    """An affine map to mean 0 and standard deviation 1 on the training rows; what is constant is only moved."""
-
-    def __init__(self, mean: HostArray, scale: HostArray) -> None:
-        self.mean, self.scale = mean, scale
-
-    @classmethod
-    def of(cls, values: HostArray, weights: HostArray) -> Self:
-        """The scaling of weighted rows."""
-        mean = np.average(values, axis=0, weights=weights)
-        scale = np.sqrt(np.average((values - mean) ** 2, axis=0, weights=weights))
-        small = scale <= 10 * np.finfo(np.float64).eps * np.abs(values).max(axis=0, initial=0)
-        return cls(np.asarray(mean), np.asarray(np.where(small, 1.0, scale)))
-
-    def __call__(self, values: HostArray) -> HostArray:
-        """Values as the network sees them."""
-        return np.asarray((values - self.mean) / self.scale, np.float32)
-
-    def back(self, values: HostArray) -> HostArray:
-        """What the network sees, in its own units."""
-        return np.asarray(values * self.scale + self.mean)
 
 
 class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -126,7 +104,14 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
 
     def _inputs(self, x: HostArray) -> HostArray:
         """Features as the network takes them."""
-        return np.pad(self.scaling_(x), ((0, 0), (0, self._room() - x.shape[1])))
+        scaled = self.scaling_(x)
+        if not (finite := np.isfinite(scaled)).all():
+            row, column = np.argwhere(~finite)[0]
+            given, remedy = f"{x[row, column]:g}", "Leave the row out; is it in other units?"
+            checks.reject(
+                f"X, row {row}, column {column}", given, "what float32 can hold, scaled as in training", remedy
+            )
+        return np.pad(scaled, ((0, 0), (0, self._room() - x.shape[1])))
 
     # What the two estimators differ in.
 
@@ -168,7 +153,7 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
             checks.reject("fit with warm_start", "other data", "the data of the first fit", "Set warm_start=False.")
         if not going_on:
             self.encoder_ = encoder
-            self.scaling_ = Scaling.of(x, weights)
+            self.scaling_ = Scaling.of("X", x, weights)
             self._seed = seed
             self._store = MemoryStore() if self.store is None else DiskStore(self.store)
             self._frozen = False

@@ -8,8 +8,9 @@ from sklearn.metrics import r2_score
 
 from anchorwalk import checks
 from anchorwalk.integrations.sklearn import networks
-from anchorwalk.integrations.sklearn.base import STEP_SIZE, Ensemble, Scaling
+from anchorwalk.integrations.sklearn.base import STEP_SIZE, Ensemble
 from anchorwalk.integrations.sklearn.networks import Maker
+from anchorwalk.integrations.sklearn.scaling import FARTHEST, Scaling
 from anchorwalk.likelihoods import HeteroscedasticNormal, Likelihood, Normal
 from anchorwalk.networks import Network
 from anchorwalk.posterior.prediction import Prediction
@@ -209,7 +210,7 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
     def _targets(self, y: Any, weights: HostArray) -> HostArray:
         y = np.asarray(y, np.float64)
         if not (self.warm_start and hasattr(self, "plan_")):
-            self.target_scaling_ = Scaling.of(y, weights)
+            self.target_scaling_ = Scaling.of("y", y, weights)
             self._target_shape = y.shape[1:]
         return self.target_scaling_(y)
 
@@ -217,6 +218,9 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
         if isinstance(self.noise, str):
             return HeteroscedasticNormal()
         scale = self.noise / self.target_scaling_.scale
+        if not ((scale > 1 / FARTHEST) & (scale < FARTHEST)).all():
+            given = f"{self.noise:g} for targets with a standard deviation of {np.max(self.target_scaling_.scale):g}"
+            checks.reject("noise", given, "a noise of a like scale", "Give it in the targets' own units.")
         if scale.size > 1 and not np.allclose(scale, scale.flat[0]):
             given, remedy = f"{self.noise} with targets of several scales", "Scale the targets, or leave noise out."
             checks.reject("noise", given, "one noise that fits all standardised targets", remedy)

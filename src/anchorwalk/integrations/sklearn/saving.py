@@ -13,6 +13,7 @@ import numpy as np
 from anchorwalk import checks, files
 from anchorwalk.errors import StoreDamaged
 from anchorwalk.integrations.sklearn.encoding import Encoder
+from anchorwalk.integrations.sklearn.scaling import Scaling
 from anchorwalk.methods.base import Draws
 from anchorwalk.plan.plan import Plan
 from anchorwalk.posterior.load import load as load_run
@@ -229,9 +230,7 @@ def _encoder_from(form: Any, columns: int, classes: Any) -> Encoder | None:
     return found
 
 
-def _scaling_from(form: dict[str, Any], shape: tuple[int, ...]) -> Any:
-    from anchorwalk.integrations.sklearn.base import Scaling
-
+def _scaling_from(form: dict[str, Any], shape: tuple[int, ...]) -> Scaling:
     mean, scale = (np.asarray(form[name], np.float64) for name in ("mean", "scale"))
     if not (mean.shape == scale.shape == shape and np.isfinite([mean, scale]).all() and (scale > 0).all()):
         raise ValueError("a scaling of other columns, or of numbers that are none")
