@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 
-from anchorwalk.errors import InvalidInput, NotFiniteWarning, ScaleWarning
+from anchorwalk.errors import InvalidInput, ScaleWarning
 from anchorwalk.integrations.sklearn import SAEClassifier, SAERegressor
 from anchorwalk.integrations.sklearn.scaling import Scaling
 
@@ -110,13 +110,10 @@ def test_rows_far_from_training_are_told_in_prediction():
     model = SAERegressor(**QUICK).fit(X * 1e-200, Y)
     with pytest.raises(InvalidInput, match=r"X, row 1, column 0: got 1e\+200, expected .* scaled as in training"):
         model.predict(np.array([[0.0, 0.0], [1e200, 0.0]]))
-    with pytest.warns(NotFiniteWarning, match="predictions of 1 of"):
-        model.predict(np.array([[1e-163, 1e-163]]))
 
 
 @pytest.mark.parametrize("noise", [1e-40, 1e40])
 def test_a_noise_of_another_scale_is_refused(noise):
-    with pytest.raises(
-        InvalidInput, match=rf"noise: got {re.escape(format(noise, 'g'))} for targets with a standard deviation of"
-    ):
+    given = re.escape(f"{noise:g}")
+    with pytest.raises(InvalidInput, match=f"noise: got {given} for targets with a standard deviation of"):
         SAERegressor(noise=noise, **QUICK).fit(X, Y)

@@ -140,7 +140,7 @@ class Folder:
         self.members = {(one.info.chain, one.info.index): one for one in model.estimator.posterior_}
         self.contents = {path.name: path.read_bytes() for path in self.folder.iterdir() if path.name != "lock"}
         manifest = model.estimator.posterior_._store.manifest
-        self.header = manifest.header
+        self.header, self.about = manifest.header, manifest.about
         self.like = model.estimator.posterior_._store._like
         self.environment = manifest.environments[-1]
 
@@ -170,7 +170,7 @@ class Folder:
     def resume(self):
         store = DiskStore(self.folder)
         try:
-            store.begin(self.header, Like(*self.like), store.about(), self.environment)
+            store.begin(self.header, Like(*self.like), self.about, self.environment)
             for chain in store.progress():
                 store.state(chain)
         finally:
