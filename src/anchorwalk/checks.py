@@ -80,6 +80,14 @@ def real(argument: str, array: np.ndarray[Any, Any]) -> None:
         reject(argument, f"values of type {array.dtype}", "real numbers", "Encode them as numbers first.")
 
 
+def outside(function: str, *trees: Any, new: bool = True) -> None:
+    """Refuse traced arrays and, with `new`, to make arrays where JAX traces: none of these has numbers to look at."""
+    leaves = jax.tree.leaves((trees, jnp.zeros(()) if new else ()))
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+        remedy = "Call it outside and pass what it gives into the traced function; sample_many runs several keys."
+        reject(function, "a call inside jit, vmap or grad", "a call with plain arrays", remedy)
+
+
 def key(argument: str, value: Any) -> None:
     """Refuse what is no typed key, and keys whose draws depend on how work is vectorised."""
     is_key = isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key) and value.ndim == 0

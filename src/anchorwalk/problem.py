@@ -113,6 +113,7 @@ class Problem:
         weights: Any = None,
         validation: tuple[Inputs, Any] | None = None,
     ) -> None:
+        checks.outside("Problem", data, weights, validation, new=False)
         like = _check_init(init)
         checks.instance("likelihood", likelihood, Likelihood, "Normal(scale=...) or another likelihood")
         checks.pytree("likelihood", likelihood, "a likelihood")

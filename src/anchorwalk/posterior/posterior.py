@@ -183,6 +183,7 @@ class Posterior:
 
     def passes(self, argument: str, infos: Sequence[MemberInfo], x: Inputs, batch_size: int | None) -> Passes:
         """The outputs of some members on rows, for what looks at members one by one; `argument` is named in errors."""
+        checks.outside(argument, x)
         size = None if batch_size is None else checks.count(f"{argument}(batch_size=)", batch_size)
         if not infos:
             checks.reject(argument, "a posterior without members", "at least one", "Look at posterior.infos.")

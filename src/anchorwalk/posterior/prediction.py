@@ -18,6 +18,8 @@ from anchorwalk.types import Array, HostArray, Key
 
 ACCURACY = 1e-4
 """Quantiles are this many predictive standard deviations from the exact ones at the most, rounding aside."""
+SMALLEST = 1e-12
+"""Of the tails of quantiles: float64 tells a distribution function from 1 to a few 1e-16."""
 GRID_VALUES = 2**21
 """Values of the mixture's distribution function that a pass over the members may hold: 16 MiB, several times over."""
 
@@ -129,7 +131,7 @@ class Prediction:
         distribution function inside the brackets and narrows them up to 64-fold; with more rows less, to save memory.
 
         Args:
-            q: A probability in (0, 1), or several.
+            q: A probability in (0, 1), or several, from 1e-12 to 1 - 1e-12.
 
         Returns:
             Shape of the mean for one q; with a leading axis for several.
@@ -144,6 +146,9 @@ class Prediction:
         levels = np.atleast_1d(np.asarray(q, np.float64))
         if not levels.size or not ((levels > 0) & (levels < 1)).all():
             checks.reject("quantile(q=)", q, "probabilities strictly between 0 and 1", "Choose q in that range.")
+        if (np.minimum(levels, 1 - levels) < SMALLEST).any():
+            expected = f"probabilities from {SMALLEST:g} to 1 - {SMALLEST:g}"
+            checks.reject("quantile(q=)", q, expected, "Further out, quantiles are not known to any digit.")
         levels = levels.reshape(-1, *(1,) * self.mean.ndim)
         low = self.mean - self.std * np.sqrt((1 - levels) / levels) - ACCURACY * self.std
         high = self.mean + self.std * np.sqrt(levels / (1 - levels)) + ACCURACY * self.std
@@ -155,8 +160,11 @@ class Prediction:
         return result[0] if np.ndim(q) == 0 else result
 
     def interval(self, coverage: float = 0.9) -> tuple[HostArray, HostArray]:
-        """The central interval that holds `coverage` of the mixture: its two quantiles."""
+        """The central interval that holds `coverage` of the mixture, up to 1 - 2e-12: its two quantiles."""
         checks.within("interval(coverage=)", coverage, 0, 1, open_above=True)
+        if (1 - coverage) / 2 < SMALLEST:
+            remedy = "Choose a smaller coverage, such as 0.999."
+            checks.reject("interval(coverage=)", repr(coverage), f"a number up to 1 - {2 * SMALLEST:g}", remedy)
         low, high = self.quantile([(1 - coverage) / 2, (1 + coverage) / 2])
         return low, high
 

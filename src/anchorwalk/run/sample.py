@@ -72,6 +72,7 @@ def sample(
         >>> len(posterior), posterior.predict(x).mean.shape
         (6, (32,))
     """
+    checks.outside("sample", key, problem, plan)
     checks.key("key", key)
     (posterior,) = _runs([key], problem, plan, runner, [store], callbacks, chains)
     return posterior
@@ -110,6 +111,7 @@ def sample_many(
         >>> aw.sample_many(jax.random.split(jax.random.key(0), 3), problem, plan, callbacks=[])
         [Posterior(2 members in 2 chains), Posterior(2 members in 2 chains), Posterior(2 members in 2 chains)]
     """
+    checks.outside("sample_many", keys, problem, plan)
     roots = list(keys)
     for key in roots:
         checks.key("keys", key)

@@ -24,6 +24,22 @@ def normalised(prediction: Prediction, rows: int) -> HostArray:
     return np.asarray(averaged / averaged.sum(axis=1, keepdims=True))
 
 
+def _check_kinds(y: Any) -> None:
+    """Refuse labels of several kinds, such as texts and numbers: NumPy cannot order them, or makes all of them text."""
+    if not (isinstance(y, list | tuple) or str(getattr(y, "dtype", None)) == "object"):
+        return
+    kinds = {kind: repr(label) for label in reversed(list(y)) if (kind := _kind(label)) is not None}
+    if len(kinds) > 1:
+        found = " and ".join(f"{kind} such as {label}" for kind, label in sorted(kinds.items()))
+        checks.reject("y", f"labels of several kinds: {found}", "texts alone, or numbers alone", "Use text for all.")
+
+
+def _kind(label: Any) -> str | None:
+    """The kind of a label; None for what others refuse, such as rows of several labels."""
+    kinds = {"texts": str, "truth values": bool | np.bool_, "numbers": int | float | np.number}
+    return next((kind for kind, types in kinds.items() if isinstance(label, types)), None)
+
+
 class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
     """Class probabilities from an ensemble of networks that approximates the Bayesian posterior.
 
@@ -123,6 +139,7 @@ class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
             y: Classes, shape (rows,).
             sample_weight: A weight of each row that multiplies its log-likelihood.
         """
+        _check_kinds(y)
         return self._fit(X, y, sample_weight)
 
     def predict_proba(self, X: Any) -> HostArray:  # noqa: N803

@@ -1,0 +1,100 @@
+"""What is asked in the wrong place or out of reach is refused in words, before any work."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+
+import anchorwalk as aw
+from anchorwalk.errors import InvalidInput
+from anchorwalk.integrations.sklearn import SAEClassifier, SAERegressor
+from helpers import linear_apply, linear_init, posterior_of, small_plan, small_problem
+
+INSIDE = "got a call inside jit, vmap or grad, expected a call with plain arrays"
+X = np.linspace(-1, 1, 20)[:, None]
+
+
+def total(posterior):
+    return sum(member.params["out"].sum() for member in posterior)
+
+
+def of_key(key):
+    return total(aw.sample(key, small_problem(), small_plan(), callbacks=[]))
+
+
+def of_nothing(_):
+    return of_key(jax.random.key(0))
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: jax.jit(of_key)(jax.random.key(0)), "sample"),
+        (lambda: jax.vmap(of_key)(jax.random.split(jax.random.key(0), 2)), "sample"),
+        (lambda: jax.eval_shape(of_key, jax.random.key(0)), "sample"),
+        (lambda: jax.jit(of_nothing)(1.0), "sample"),
+        (lambda: jax.jit(lambda p: aw.sample(jax.random.key(0), p, small_plan()))(small_problem()), "sample"),
+        (lambda: jax.vmap(lambda y: aw.Problem(linear_init, linear_apply, aw.Normal(1.0), aw.Prior(1.0), (X, y)))(
+            jnp.ones((2, 20))), "Problem"),
+        (lambda: jax.jit(lambda key: len(aw.sample_many(key[None], small_problem(), small_plan())))(jax.random.key(0)),
+         "sample_many"),
+        (lambda: jax.vmap(lambda keys: len(aw.sample_many(keys, problem, small_plan())))(
+            jax.random.split(jax.random.key(0), (2, 2))), "sample_many"),
+        (lambda: jax.jit(lambda x: some().predict(x).mean)(np.ones((2, 3))), "predict"),
+        (lambda: jax.grad(lambda x: some().predict(x).mean.sum())(np.ones((2, 3))), "predict"),
+    ],
+)  # fmt: skip
+def test_nothing_works_inside_of_traced_functions(call, name):
+    with pytest.raises(InvalidInput, match=f"^{name}: {INSIDE}"):
+        call()
+
+
+problem = small_problem()
+
+
+def some():
+    return posterior_of([{"w": np.ones(3, np.float32)}], linear_apply, aw.Normal(scale=1.0))
+
+
+@pytest.mark.parametrize(
+    ("labels", "found"),
+    [
+        (["a", 1] * 10, "numbers such as 1 and texts such as 'a'"),
+        (np.array(["a", 1.5] * 10, object), "numbers such as 1.5 and texts such as 'a'"),
+        (pd.Series([True, "a"] * 10), "texts such as 'a' and truth values such as True"),
+        ([True, 2] * 10, "numbers such as 2 and truth values such as True"),
+    ],
+)
+def test_labels_of_several_kinds_are_refused(labels, found):
+    with pytest.raises(InvalidInput, match=f"y: got labels of several kinds: {found}"):
+        SAEClassifier(budget=4).fit(X, labels)
+
+
+def test_labels_of_one_kind_are_taken():
+    for labels in ([1, 2.0] * 10, np.array(["a", "b"] * 10, object), [np.str_("a"), "b"] * 10):
+        model = SAEClassifier("ae", budget=4, chains=2, hidden=(3,)).fit(X, labels)
+        assert len(model.classes_) == 2
+
+
+@pytest.mark.parametrize("coverage", [1 - 1e-16, 1 - 1e-13, np.nextafter(1, 0)])
+def test_coverage_next_to_one(coverage):
+    with pytest.raises(InvalidInput, match=r"interval\(coverage=\): got .*, expected a number up to 1 - 2e-12"):
+        some().predict(np.ones((2, 3))).interval(coverage)
+    with pytest.raises(InvalidInput, match=r"quantile\(q=\): got .*, expected probabilities from 1e-12 to 1 - 1e-12"):
+        some().predict(np.ones((2, 3))).quantile([0.5, (1 - coverage) / 2])
+
+
+@pytest.mark.parametrize("tail", [1e-3, 1e-9, 2e-12])
+def test_far_quantiles_are_those_of_the_normal(tail):
+    low, high = some().predict(np.zeros((1, 3))).interval(1 - 2 * tail)
+    from scipy import stats
+
+    # float64 tells 1 - tail to 1.1e-16: at 2e-12 that is a part in 2e4 of the tail, 7e-6 standard deviations.
+    np.testing.assert_allclose([low[0], high[0]], [stats.norm.ppf(tail), stats.norm.isf(tail)], atol=2e-4)
+
+
+def test_an_estimator_says_the_same():
+    model = SAERegressor("ae", budget=4, chains=2, hidden=(3,), random_state=0).fit(X, X[:, 0])
+    with pytest.raises(InvalidInput, match="a number up to 1 - 2e-12"):
+        model.predict_interval(X, coverage=1 - 1e-16)
