@@ -91,6 +91,22 @@ def read(path: Path) -> bytes:
     return content
 
 
+def read_all(path: Path, longest: int) -> bytes:
+    """The content of a plain file of any kind; Damaged where it is none or too long, Missing where it is not."""
+    descriptor = open_plain(path)
+    try:
+        size = os.fstat(descriptor).st_size
+        if size > longest:
+            raise Damaged(f"it is longer than {longest} bytes")
+        parts, position = list[bytes](), 0
+        while position < size and (part := read_at(descriptor, size - position, position)):
+            parts.append(part)
+            position += len(part)
+    finally:
+        os.close(descriptor)
+    return b"".join(parts)
+
+
 def from_json(content: bytes) -> Any:
     """What JSON says; ValueError where it is none, too deep, or has a number that is not finite."""
     try:

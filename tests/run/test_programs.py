@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import anchorwalk as aw
-from anchorwalk.run import programs
+from anchorwalk.run import cache, programs
 from helpers import small_plan, small_problem
 
 CHILD = """
@@ -54,6 +54,77 @@ def test_a_second_process_compiles_nothing_anew(tmp_path):
     assert second >= first + 2
     assert again == total
     assert len(list(folder.iterdir())) == kept
+
+
+def child(folder, call="aw.cache_programs()"):
+    command = [sys.executable, "-c", CHILD, str(Path(__file__).parent.parent), call]
+    environment = {name: value for name, value in os.environ.items() if "CACHE" not in name}
+    environment["ANCHORWALK_CACHE"] = str(folder)
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ended(process):
+    """Programs that a process found, and its sum; no warning was printed."""
+    out, error = process.communicate()
+    assert process.returncode == 0, error
+    assert "cache" not in error
+    _, hits, total, *_ = out.strip().split(";")
+    return int(hits), float(total)
+
+
+def test_programs_that_are_damaged_or_of_another_version_are_compiled_again(tmp_path):
+    both = [child(tmp_path), child(tmp_path)]  # at the same time
+    totals = {ended(process)[1] for process in both}
+    hits, total = ended(child(tmp_path))
+    assert totals == {total}
+    assert hits >= 4
+    paths = sorted(tmp_path.iterdir())
+    assert all(path.name.endswith("-cache") for path in paths)
+    contents = [path.read_bytes() for path in paths]
+    for number, (path, content) in enumerate(zip(paths, contents, strict=True)):
+        middle = len(content) // 2
+        if number % 4 == 0:
+            path.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
+        elif number % 4 == 1:
+            path.write_bytes(content[:middle])
+        elif number % 4 == 2:
+            path.write_bytes(contents[number - 1])  # another program
+        else:
+            path.unlink()
+            path.symlink_to("/dev/zero")
+    assert ended(child(tmp_path)) == (0, total)
+    other = "(setattr(programs.cache, 'version', lambda name: '0.0'), aw.cache_programs())[1]"
+    assert ended(child(tmp_path, other)) == (0, total)
+    assert ended(child(tmp_path, other)) == (hits, total)
+
+
+def test_a_program_on_disk_is_trusted_by_its_checksum_alone(tmp_path):
+    kept = cache.Programs(tmp_path)
+    assert kept.get("a") is None
+    kept.put("a", b"program")
+    kept.put("b", b"program")
+    assert kept.get("a") == b"program"
+    (tmp_path / "b-cache").write_bytes((tmp_path / "a-cache").read_bytes())
+    assert kept.get("b") is None
+    assert [path.name for path in tmp_path.iterdir()] == ["a-cache"]
+    content = (tmp_path / "a-cache").read_bytes()
+    for place in range(8 * len(content)):
+        changed = bytearray(content)
+        changed[place // 8] ^= 1 << (place % 8)
+        (tmp_path / "a-cache").write_bytes(changed)
+        assert kept.get("a") is None
+    for path in (tmp_path / "a-cache", tmp_path / "c-cache"):
+        os.mkfifo(path)
+    assert kept.get("a") is kept.get("c") is None
+    kept.put("a", b"again")
+    assert cache.Programs(tmp_path).get("a") == b"again"
+    kept.put("no/such/folder", b"")  # cannot be kept: nothing happens
+    assert [path.name for path in tmp_path.iterdir()] == ["a-cache"]
+
+
+def test_without_a_place_for_checksums_nothing_is_kept(tmp_path):
+    found, hits, _, _ = run("(setattr(programs.cache, 'install', lambda _: False), aw.cache_programs())[1]")
+    assert (found, hits) == ("None", 0)
 
 
 def test_the_users_cache_is_the_place_where_none_is_named(tmp_path):

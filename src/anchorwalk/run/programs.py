@@ -15,6 +15,8 @@ import jax
 import numpy as np
 from jax.experimental.compilation_cache import compilation_cache
 
+from anchorwalk.run import cache
+
 VARIABLE = "ANCHORWALK_CACHE"  # a folder for compiled programs, or "off"
 # Where Linux tells a process's mappings of memory, one a line, and how many it may have.
 MAPS, MOST_MAPS = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
@@ -49,7 +51,8 @@ def cache_programs(folder: str | os.PathLike[str] | None = None) -> Path | None:
     """Let JAX keep compiled programs in a folder, so that the next process need not compile them again.
 
     This changes JAX's settings for the whole process, and nothing else in this library does. A folder that JAX has
-    already is left as it is.
+    already is left as it is. Each program is under a checksum: one that is damaged, or of another version or
+    machine, is compiled again.
 
     Args:
         folder: Where; None for that of the environment variable ANCHORWALK_CACHE, or else a folder in the user's cache.
@@ -75,6 +78,9 @@ def cache_programs(folder: str | os.PathLike[str] | None = None) -> Path | None:
     jax.config.update("jax_compilation_cache_dir", str(path))  # type: ignore[no-untyped-call]
     jax.config.update("jax_persistent_cache_min_compile_time_secs", LEAST_SECONDS)  # type: ignore[no-untyped-call]
     compilation_cache.reset_cache()  # JAX looks for a folder once, and may have looked
+    if not cache.install(path):
+        jax.config.update("jax_compilation_cache_dir", None)  # type: ignore[no-untyped-call]
+        return None
     return path
 
 
