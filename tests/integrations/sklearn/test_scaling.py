@@ -60,6 +60,12 @@ def test_numbers_that_cannot_be_scaled_are_refused(number):
         SAEClassifier(**QUICK).fit(X * number, Y > 0)
 
 
+def test_a_target_that_is_constant_is_told():
+    for y in (np.zeros(40), np.full(40, 0.1), np.stack([Y, np.ones(40)], axis=1)):
+        with pytest.warns(ScaleWarning, match="a target is the same in every row"):
+            SAERegressor(**QUICK).fit(X, y)
+
+
 def test_what_differs_in_its_last_digits_is_told():
     x = np.stack([X[:, 0], 1e17 + np.arange(40.0) * 16], axis=1)
     with pytest.warns(ScaleWarning, match="columns 1 of X, from 0, differ in their last digits only"):
@@ -104,6 +110,12 @@ def test_rows_that_weigh_nothing_do_not_decide_the_scale():
     np.testing.assert_array_equal(found.scale, one.scale)
     with pytest.raises(InvalidInput, match=r"X, column 0.*expected values within 1e\+30 standard deviations"):
         Scaling.of("X", np.concatenate([X, [[1e200, 0.0]]]), np.append(ONES, 0.0))
+
+
+def test_weights_that_leave_a_few_rows_are_told():
+    weights = np.where(np.arange(40) < 2, 1e12, 1.0)
+    with pytest.warns(ScaleWarning, match="the values of y hang on a few rows of large weight"):
+        SAERegressor(**QUICK).fit(X, np.arange(40.0) % 39 + 1e-6 * X[:, 0], sample_weight=weights)
 
 
 def test_rows_far_from_training_are_told_in_prediction():

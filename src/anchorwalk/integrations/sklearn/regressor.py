@@ -7,6 +7,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.metrics import r2_score
 
 from anchorwalk import checks
+from anchorwalk.errors import ScaleWarning, warn
 from anchorwalk.integrations.sklearn import networks
 from anchorwalk.integrations.sklearn.base import STEP_SIZE, Ensemble
 from anchorwalk.integrations.sklearn.networks import Maker
@@ -212,6 +213,12 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
         if not (self.warm_start and hasattr(self, "plan_")):
             self.target_scaling_ = Scaling.of("y", y, weights)
             self._target_shape = y.shape[1:]
+            used = y[weights > 0]
+            if (used == used[0]).all(axis=0).any():
+                what = (
+                    "a target is the same in every row: its noise is not known, predicted deviations mean nothing"
+                )
+                warn(what, ScaleWarning)
         return self.target_scaling_(y)
 
     def _likelihood(self) -> Likelihood:

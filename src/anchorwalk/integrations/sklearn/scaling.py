@@ -16,6 +16,8 @@ MUTED = 0.01
 """Of the standard deviation, what is left without a few rows: below it, these rows mute the others."""
 FEW = 100
 """One row in so many may be taken for the few, and one at least."""
+UNEVEN = 10.0
+"""Times the root of the number of rows: standard deviations from the mean that weights alone can bring about."""
 SHOWN = 5
 
 
@@ -45,7 +47,7 @@ class Scaling:
         spread = np.sqrt(np.average((scaled - mean) ** 2, axis=0, weights=weight))
         varies = (used != used[0]).any(axis=0)
         same = spread <= 10 * np.finfo(np.float64).eps * np.abs(scaled).max(axis=0)
-        mean, scale = mean * unit, np.where(same, 1.0, spread * unit)
+        centre, scale = mean * unit, np.where(same, 1.0, spread * unit)
         expected = f"a standard deviation of at least {1 / LARGEST:g}"
         _reject(name, varies & ~same & (scale < 1 / LARGEST), scale, expected, "Multiply by a constant.")
         _warn(name, same & varies, "differ in their last digits only and are taken for constant; subtract their mean")
@@ -55,7 +57,10 @@ class Scaling:
             "have a few values so far out that all others hardly differ after scaling; take logarithms, clip them, or "
             "leave those rows out",
         )
-        found = cls(*(np.asarray(one[0] if values.ndim == 1 else one) for one in (mean, scale)))
+        found = cls(*(np.asarray(one[0] if values.ndim == 1 else one) for one in (centre, scale)))
+        out = np.abs((scaled - mean) / np.where(spread > 0, spread, 1.0)).max(axis=0)
+        uneven = out > UNEVEN * np.sqrt(len(used))  # without weights no row is farther out than the root
+        _warn(name, ~same & uneven, "hang on a few rows of large weight, and others are far out; even the weights")
         farthest = np.abs(found(columns if values.ndim > 1 else values).reshape(columns.shape)).max(axis=0)
         expected = f"values within {FARTHEST:g} standard deviations"
         _reject(name, ~(farthest < FARTHEST), farthest, expected, "Leave out rows that weigh next to nothing.")
