@@ -215,9 +215,7 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
             self._target_shape = y.shape[1:]
             used = y[weights > 0]
             if (used == used[0]).all(axis=0).any():
-                what = (
-                    "a target is the same in every row: its noise is not known, predicted deviations mean nothing"
-                )
+                what = "a target is the same in every row: its noise is not known, predicted deviations mean nothing"
                 warn(what, ScaleWarning)
         return self.target_scaling_(y)
 
