@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 BIN := $(VENV)/bin
 
-.PHONY: run test test-slow lint format figures results docs docs-tables references benchmark study sequential methods optimizers imdb bench sizes versions comparison clean
+.PHONY: run test test-slow test-versions test-resolved lint format figures results docs docs-tables references benchmark study sequential methods optimizers imdb bench sizes versions comparison clean
 
 run: $(VENV)/installed  ## the main job: anchored against sequential anchored ensembles on the energy data
 	$(BIN)/python -m anchorwalk demo
@@ -16,6 +16,19 @@ COMPILED := tests/statistics tests/walks/test_contract.py tests/run/runners/test
 test-slow: $(VENV)/developed  ## what takes longer, and statistics and contracts again as users' programs are compiled
 	$(BIN)/python -m pytest -n 2 -m "slow or not slow" $(COMPILED)
 	$(BIN)/python -m pytest -n 2 -m slow $(addprefix --ignore ,$(COMPILED))
+
+# Both ends of what pyproject.toml allows. TESTS=tests/run/store runs a part.
+NEWEST ?= python3.13
+LOWEST ?= python3.11
+test-versions:  ## the whole suite with the newest versions of everything, and with the lowest that pyproject.toml allows
+	$(MAKE) test-resolved PYTHON=$(NEWEST) VENV=.venv-newest RESOLUTION=highest
+	$(MAKE) test-resolved PYTHON=$(LOWEST) VENV=.venv-lowest RESOLUTION=lowest-direct
+
+test-resolved: $(VENV)/created
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip install --quiet --upgrade --python $(BIN)/python --resolution $(RESOLUTION) --editable '.[all]' --group dev
+	$(BIN)/python -c 'import importlib.metadata as m; print(*(f"{n} {m.version(n)}" for n in ("jax", "numpy", "optax", "scikit-learn")), sep=", ")'
+	JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(TESTS)
 
 lint: $(VENV)/developed
 	$(BIN)/ruff check .

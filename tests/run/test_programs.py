@@ -164,6 +164,15 @@ def trained(key=0, **options):
     return np.stack([member.params["out"] for member in posterior])
 
 
+def test_switches_that_xla_does_not_have_are_left_out(monkeypatch):
+    assert programs._knows("xla_cpu_multi_thread_eigen")
+    assert not programs._knows("xla_cpu_no_such_switch")
+    before = programs.compilations()
+    monkeypatch.setattr(programs, "_knows", lambda option: False)
+    assert programs.Options(True, programs.QUICKLY).of_xla() == {"xla_backend_optimization_level": 1}
+    assert programs.compilations() == before
+
+
 def never_clear(monkeypatch):
     monkeypatch.setattr(jax, "clear_caches", lambda: pytest.fail("forgot programs of others"))
 

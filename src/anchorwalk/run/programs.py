@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,8 +37,20 @@ class Options(NamedTuple):
             return None
         found: dict[str, Any] = {} if self.several_cores else {"xla_cpu_multi_thread_eigen": False}
         if self.level != WELL:  # compiled in less time, and slower
-            found |= {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": self.level}
+            found |= {"xla_backend_optimization_level": self.level}
+            if _knows("xla_cpu_use_fusion_emitters"):
+                found |= {"xla_cpu_use_fusion_emitters": False}
         return found or None
+
+
+@lru_cache
+def _knows(option: str) -> bool:
+    """Whether XLA has a switch: the older emitters, for example, left it after JAX 0.10."""
+    try:
+        jax.jit(lambda: np.zeros(())).lower().compile(compiler_options={option: False})
+    except jax.errors.JaxRuntimeError:
+        return False
+    return True
 
 
 _programs: OrderedDict[Any, Any] = OrderedDict()
