@@ -59,13 +59,23 @@ def fill(path):
             file.flush()
 
 
+def go_on(folder, members):
+    store = DiskStore(folder)
+    try:
+        begin(store, LIKE, about_of((0, 1), members))
+        for index in range(store.progress()[0].calls, members):
+            store.commit(made_up_round(LIKE, (0, 1), index))
+    finally:
+        store.end()
+
+
 def test_a_disk_that_is_really_full(disk):
     folder, ballast = disk / "run", disk / "ballast"
     made_up_run(folder, members=2)
     with pytest.raises(OSError, match="No space left"):
         fill(ballast)
     with pytest.raises(StoreFailed, match="No space left on device"):
-        made_up_run(folder, members=40)
+        go_on(folder, 40)
     safe = len(aw.load(folder, apply))
     assert safe >= 4
     with pytest.raises((OSError, StoreFailed), match="No space left on device"):
@@ -73,11 +83,7 @@ def test_a_disk_that_is_really_full(disk):
     assert not (disk / "both").exists()
     ballast.unlink()
     kept = made_up_run(disk / "whole", members=40)
-    store = DiskStore(folder)
-    begin(store, LIKE, about_of((0, 1), 40))
-    for index in range(store.progress()[0].calls, 40):
-        store.commit(made_up_round(LIKE, (0, 1), index))
-    store.end()
+    go_on(folder, 40)
     assert same(aw.load(folder, apply), kept)
     assert maintenance.verify(folder) == {}
 
