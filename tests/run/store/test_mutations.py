@@ -133,7 +133,6 @@ class Folder:
         settings = tables.FitSettings(target="y", budget=8, chains=2, hidden=(3,), task=task)
         self.folder, self.out, self.path = tmp_path / "run", tmp_path / "out", tmp_path
         model = tables.fit(self.table, settings, self.folder)
-        self.x, _ = model.encoding.apply(self.table)
         self.kind = type(model.estimator)
         self.network = model.estimator._network().apply
         self.expected = model.predict(self.table)[0]
