@@ -4,6 +4,7 @@ Half of the mutations are damage: whatever is then predicted is what was predict
 one who knows the format and computes all checksums again: any answer will do, but no exception that is not ours.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -20,7 +21,7 @@ import anchorwalk as aw
 from anchorwalk.app import tables
 from anchorwalk.app.cli.app import app
 from anchorwalk.app.report import run as report
-from anchorwalk.errors import AnchorwalkError, DamagedWarning
+from anchorwalk.errors import AnchorwalkError, DamagedWarning, InvalidInput
 from anchorwalk.run.store import DiskStore, Like, maintenance, manifest
 from helpers import leaves_equal
 
@@ -154,7 +155,8 @@ class Folder:
                 path.unlink()
         for name, content in self.contents.items():
             (self.folder / name).write_bytes(content)
-        shutil.rmtree(self.out, ignore_errors=True)
+        for path in (self.out, self.path / "saved"):
+            shutil.rmtree(path, ignore_errors=True)
 
     def predicted(self):
         return tables.load(self.folder).predict(self.table)[0]
@@ -176,19 +178,23 @@ class Folder:
             store.end()
 
     def listed(self):
-        for command in (("runs", self.path), ("verify", self.folder), ("prune", self.folder)):
-            result = CliRunner().invoke(app, [str(one) for one in command])
-            if result.exception is not None and not isinstance(result.exception, SystemExit):
-                raise result.exception
-            assert command[0] != "runs" or result.exit_code == 0
+        """Every command that looks; whether `verify` has found something."""
+        codes = {}
+        for command, path in (("runs", self.path), ("verify", self.folder), ("prune", self.folder)):
+            outcome = CliRunner().invoke(app, [command, str(path)])
+            if outcome.exception is not None and not isinstance(outcome.exception, SystemExit):
+                raise outcome.exception
+            codes[command] = outcome.exit_code
+        assert codes["runs"] == 0
+        return codes["verify"] != 0
 
     def copied(self):
-        shutil.rmtree(self.out, ignore_errors=True)
         maintenance.thin(self.folder, self.out, 2)
-        maintenance.merge([self.folder, self.folder], self.out / "merged")
+        with contextlib.suppress(InvalidInput):  # each chain is there twice; all else is looked at before
+            maintenance.merge([self.folder, self.folder], self.path / "merged")
 
     def estimated(self):
-        self.kind.load(self.folder).save(self.out)
+        self.kind.load(self.folder).save(self.path / "saved")
 
     def actions(self):
         return [self.predicted, self.read, self.listed, self.copied, self.estimated, self.resume]
@@ -208,7 +214,7 @@ def check(folder, contents, trusted):
                 refused += 1
                 continue
         told = any(issubclass(one.category, DamagedWarning) for one in caught)
-        refused += told
+        refused += told or found is True
         if action == folder.predicted and not trusted and not told:
             pd.testing.assert_frame_equal(found, folder.expected, check_exact=True)
         if action == folder.read and not trusted:
@@ -233,8 +239,7 @@ def check_mutations(folder, count, seed):
             raise AssertionError(f"mutation {number} of seed {seed}, in {changed}: {error!r}") from error
     # Damage is seen wherever it changes a byte; of the forged ones many are whole in their way.
     assert seen[False] > 0.9 * count / 2
-    assert seen[True] > 0.2 * count / 2
-    return seen
+    assert 0.2 * count / 2 < seen[True] < count / 2
 
 
 @pytest.fixture(scope="module", params=["regression", "classification"])
@@ -243,7 +248,7 @@ def folder(request, tmp_path_factory):
 
 
 def test_mutations(folder):
-    check_mutations(folder, 60, seed=1)
+    check_mutations(folder, 30, seed=1)
 
 
 @pytest.mark.slow
