@@ -11,8 +11,8 @@ import anchorwalk as aw
 from anchorwalk import tree
 from anchorwalk.methods.base import Draws
 from anchorwalk.methods.sae import SAEState
+from anchorwalk.run.machine import of_machine
 from anchorwalk.run.store import DiskStore, Like, Round
-from anchorwalk.run.store.fingerprint import of_machine
 from anchorwalk.walks.base import WalkState
 
 # Module-level functions, so that problems made from them share their compiled programs.

@@ -49,7 +49,7 @@ if _TYPE_CHECKING:
     from anchorwalk.problem import Problem
     from anchorwalk.run.callbacks import Progress, RoundInfo
     from anchorwalk.run.programs import cache_programs
-    from anchorwalk.run.runners import Local, Runner
+    from anchorwalk.run.runners import Local, Ray, Runner
     from anchorwalk.run.sample import sample, sample_many
     from anchorwalk.run.store import DiskStore, MemoryStore, Store
     from anchorwalk.walks import (
@@ -119,6 +119,7 @@ __all__ = [
     "Problem",
     "Progress",
     "RandomWalk",
+    "Ray",
     "Rotation",
     "RoundInfo",
     "Runner",
@@ -192,7 +193,7 @@ _WHERE = {
     "problem": "Problem",
     "run.callbacks": "Progress RoundInfo",
     "run.programs": "cache_programs",
-    "run.runners": "Local Runner",
+    "run.runners": "Local Ray Runner",
     "run.sample": "sample sample_many",
     "run.store": "DiskStore MemoryStore Store",
     "walks": "Autoregressive GuidedWalk Hamiltonian Independent RandomWalk Rotation Walk WalkInfo WalkState",

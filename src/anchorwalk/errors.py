@@ -3,6 +3,7 @@
 import enum
 import sys
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -26,6 +27,18 @@ class StoreFailed(AnchorwalkError, RuntimeError):
     """A store that could not write; what it had before is safe."""
 
 
+class WorkerLost(AnchorwalkError, RuntimeError):
+    """A call whose workers died again and again.
+
+    Attributes:
+        losses: What happened to each of them.
+    """
+
+    def __init__(self, losses: Sequence[str]) -> None:
+        super().__init__(f"{len(losses)} workers were lost with the same call: {'; '.join(losses)}")
+        self.losses = tuple(losses)
+
+
 class DamagedWarning(UserWarning):
     """A part of a stored run is damaged, and the rest of it was read."""
 
@@ -44,6 +57,10 @@ class DivergedWarning(UserWarning):
 
 class FailedChainsWarning(UserWarning):
     """Some chains of a run had no good first draw and are left out; the others went on."""
+
+
+class LostChainsWarning(UserWarning):
+    """Some chains of a run were given up because their workers died again and again; the others went on."""
 
 
 class InterruptedWarning(UserWarning):

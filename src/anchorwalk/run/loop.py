@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from anchorwalk import checks, tree
-from anchorwalk.errors import Status
+from anchorwalk.errors import Status, WorkerLost
 from anchorwalk.methods.base import Call, Draws
 from anchorwalk.plan.plan import Plan
 from anchorwalk.run import programs
@@ -26,6 +26,7 @@ from anchorwalk.run.store.base import status_of
 from anchorwalk.types import HostArray, Key
 
 ATTEMPTS = 3  # how often a chain whose first draw is bad is started anew
+AHEAD = 64  # calls that a block may go on by itself
 LOOK = 0.2  # seconds between two looks at whether Ctrl-C was pressed
 
 
@@ -57,6 +58,7 @@ class Loop:
         self.passes = np.concatenate([[0.0], np.cumsum([call.passes for call in self.calls])])
         self.draws = np.concatenate([[0], np.cumsum([call.draws for call in self.calls])])
         self.done: dict[tuple[int, int], int] = {}
+        self.lost: dict[tuple[int, int], WorkerLost] = {}  # run and chain of those that were given up
         self.interrupted = False
         self.blocks = list(self._blocks())
         self.began, self.compiled = time.perf_counter(), programs.seconds()
@@ -135,19 +137,45 @@ class Loop:
                 at_work = min(self.session.slots, len(running))
                 for future in [one for one in running if one in finished]:  # in the order in which they were sent
                     block = running.pop(future)
-                    result = future.result()
-                    rounds, further = self._take(block, result, result.seconds / at_work)
-                    waiting.extend(further)
-                    last = not running and (self.interrupted or not waiting)
-                    for listener in listeners:
-                        listener(self._info(block, rounds, last))
+                    results = self._results(block, future)
+                    for rest, result in zip(range(len(results))[::-1], results, strict=True):
+                        rounds, further = self._take(block, result, result.seconds / at_work) if result else ([], [])
+                        waiting.extend(further if not rest else ())
+                        last = not (running or rest) and (self.interrupted or not waiting)
+                        for listener in listeners:
+                            listener(self._info(block, rounds, last))
+                        block = further[0] if rest else block
         return True
+
+    def _results(self, block: Block, future: Future[Result]) -> list[Result | None]:
+        """What a job left, each call by itself; None where the block is given up."""
+        try:
+            result = future.result()
+        except WorkerLost as lost:
+            self.lost |= dict.fromkeys(block.lanes, lost)
+            self._note(block, "given up", lost.losses)
+            return [None]
+        if result.losses:
+            self._note(block, "sent again", result.losses)
+        return [result, *result.more]
+
+    def _note(self, block: Block, event: str, losses: Sequence[str]) -> None:
+        """Write into the runs' logs, where their stores have one, what happened to workers."""
+        for run in dict.fromkeys(run for run, _ in block.lanes):
+            note = getattr(self.stores[run], "note", None)
+            if note is not None:
+                chains = [chain for other, chain in block.lanes if other == run]
+                note({"event": event, "chains": chains, "call": block.number, "losses": list(losses)})
 
     def _job(self, block: Block) -> Job:
         runs, chains = zip(*block.lanes, strict=True)
         roots = self.roots[runs[0]] if self.apart else jnp.stack([self.roots[run] for run in runs])
         attempts = np.full(len(chains), block.attempt, np.uint32)
-        return Job(self.calls[block.number], block.number, roots, np.asarray(chains, np.uint32), attempts, block.states)
+        number = block.number
+        # From its first draw on nothing starts a chain anew, and a block goes on whatever its calls leave.
+        after = number + 1 if self.draws[number] else len(self.calls)
+        more = tuple(self.calls[after : after + AHEAD])
+        return Job(self.calls[number], number, roots, np.asarray(chains, np.uint32), attempts, block.states, more)
 
     def _take(self, block: Block, result: Result, seconds: float) -> tuple[list[Round], list[Block]]:
         """Commit what a call left; and the blocks that go on from there."""

@@ -1,6 +1,6 @@
 """The one call: a plan's chains, call by call, until every one has its members (paper, Algorithms 1 and 2)."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import groupby
 from os import PathLike
@@ -11,7 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from anchorwalk import checks
-from anchorwalk.errors import DivergedWarning, FailedChainsWarning, InterruptedWarning, TrainingFailed, warn
+from anchorwalk.errors import (
+    DivergedWarning,
+    FailedChainsWarning,
+    InterruptedWarning,
+    LostChainsWarning,
+    TrainingFailed,
+    WorkerLost,
+    warn,
+)
 from anchorwalk.methods.base import Call, Keys, Method
 from anchorwalk.plan.plan import Plan, check_run
 from anchorwalk.posterior.posterior import Posterior
@@ -19,6 +27,7 @@ from anchorwalk.problem import Problem
 from anchorwalk.run.callbacks import Callback, Progress
 from anchorwalk.run.keys import Stream, keys_of
 from anchorwalk.run.loop import ATTEMPTS, Loop
+from anchorwalk.run.machine import of_machine
 from anchorwalk.run.programs import wide_floats
 from anchorwalk.run.runners import Layout, Local, Runner
 from anchorwalk.run.runners.layout import cores
@@ -58,6 +67,7 @@ def sample(
     Raises:
         InvalidInput: Arguments that do not fit together, before any work starts.
         TrainingFailed: All chains failed: none had a good first draw in four attempts.
+        WorkerLost: No chain has a member, since workers elsewhere died again and again.
         StoreDamaged: A stored run with a file that is not whole.
         StoreFailed: A call that could not be written; those before it are safe.
 
@@ -161,7 +171,7 @@ def _sample(
         keys = keys_of(roots[0], 0, 0)
         state = jax.eval_shape(lambda: plan.method.start(keys, problem, jnp.uint32(0)))
     like = Like(given.params_like, state)
-    now = fingerprint.of_machine(cores() if layout.wide else 1)
+    now = of_machine(cores() if layout.wide else 1)
     with ExitStack() as open_now:
         for root, store in zip(roots, stores, strict=True):
             header, about = _described(root, given, problem, plan, layout, calls, selected)
@@ -169,7 +179,9 @@ def _sample(
             open_now.callback(store.end)
         session = open_now.enter_context(runner.open(plan.method, problem, layout, len(selected) * len(roots)))
         apart = len(roots) == 1 or _shares(roots[0], plan.method, problem, calls)
-        complete = Loop(roots, plan, calls, session, layout, stores, selected, apart, like).go(listeners)
+        loop = Loop(roots, plan, calls, session, layout, stores, selected, apart, like)
+        ended = loop.go(listeners)
+    complete = ended and not loop.lost
     posteriors = []
     for store in stores:
         infos = tuple(i for i in store.infos() if i.chain < plan.chains and i.index < plan.members)
@@ -177,8 +189,10 @@ def _sample(
         posteriors.append(Posterior(store, given.apply, given.likelihood, infos, store.header(), complete, failed))
     if complete and not any(map(len, posteriors)) and all(posterior.failed for posterior in posteriors):
         raise TrainingFailed(_failure(posteriors[0].failed))
+    if loop.lost and not any(map(len, posteriors)):
+        raise next(iter(loop.lost.values()))
     for posterior in posteriors:
-        _report_end(posterior, len(selected) * plan.members)
+        _report_end(posterior, len(selected) * plan.members, ended, loop.lost)
     return posteriors
 
 
@@ -258,15 +272,18 @@ def _shares(root: Key, method: Method, problem: Problem, calls: list[Call]) -> b
     return any(used is traced.invars[0] for used in uses)
 
 
+def _chains(numbers: Sequence[int]) -> str:
+    return ("chain " if len(numbers) == 1 else "chains ") + ", ".join(map(str, numbers))
+
+
 def _failure(failed: tuple[int, ...]) -> str:
-    names = ("chain " if len(failed) == 1 else "chains ") + ", ".join(map(str, failed))
     return (
-        f"the first training of {names} did not stay finite in {1 + ATTEMPTS} attempts, each from "
+        f"the first training of {_chains(failed)} did not stay finite in {1 + ATTEMPTS} attempts, each from "
         "another initialisation. Lower the optimiser's rate, scale the inputs, or widen the noise."
     )
 
 
-def _report_end(posterior: Posterior, planned: int) -> None:
+def _report_end(posterior: Posterior, planned: int, ended: bool, lost: Mapping[tuple[int, int], WorkerLost]) -> None:
     if posterior.diverged:
         warn(
             f"{posterior.diverged} of {len(posterior.infos)} members did not stay finite and are left out of iteration "
@@ -275,5 +292,11 @@ def _report_end(posterior: Posterior, planned: int) -> None:
         )
     if posterior.failed:
         warn(f"{_failure(posterior.failed)} The other chains went on", FailedChainsWarning)
-    if not posterior.complete:
+    if lost:
+        warn(
+            f"{_chains(sorted({chain for _, chain in lost}))} given up: {next(iter(lost.values()))}. The "
+            "others went on, and the same call of sample goes on with these from their last finished calls",
+            LostChainsWarning,
+        )
+    if not ended:
         warn(f"the run was interrupted with {len(posterior.infos)} of {planned} members done", InterruptedWarning)

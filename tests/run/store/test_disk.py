@@ -20,7 +20,8 @@ import anchorwalk as aw
 import helpers
 from anchorwalk import tree
 from anchorwalk.errors import DamagedWarning, InvalidInput, OtherNetworkWarning, StoreDamaged
-from anchorwalk.run.store import DiskStore, Progress, disk, fingerprint, manifest, serialise, writer
+from anchorwalk.run.machine import of_machine
+from anchorwalk.run.store import DiskStore, Progress, disk, manifest, serialise, writer
 from helpers import (
     begin,
     leaves_equal,
@@ -271,7 +272,7 @@ def test_chains_of_one_plan_run_in_different_places_and_are_merged(tmp_path):
 
 def test_another_environment_is_named_and_resumed_in_only_if_asked(tmp_path, monkeypatch):
     made_up_run(tmp_path / "run", members=2)
-    other = fingerprint.of_machine(1) | {"threads": 64, "version of jax": "9.9"}
+    other = of_machine(1) | {"threads": 64, "version of jax": "9.9"}
     monkeypatch.setattr(helpers, "of_machine", lambda threads: other)
     with pytest.raises(InvalidInput, match=r"version of jax was '.*', is '9.9'; threads was \d+, is 64.*other_machine"):
         made_up_run(tmp_path / "run", members=3)

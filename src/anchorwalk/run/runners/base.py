@@ -1,12 +1,15 @@
 """What a runner is: it carries out calls for blocks of chains and returns futures."""
 
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from anchorwalk.methods.base import Call, Draws, Method, State
 from anchorwalk.problem import Problem
 from anchorwalk.types import HostArray, Key
+
+T = TypeVar("T")
 
 
 class Layout(NamedTuple):
@@ -26,7 +29,8 @@ class Job(NamedTuple):
 
     `roots` is the root key of the run, or a key for each chain where the block has chains of several runs. Call 0
     starts the chains, and `attempts` tells how often each has failed. Later calls go on from stacked `states`, or from
-    what the runner left for them in `Result.carry`.
+    what the runner left for them in `Result.carry`. `more` are the block's next calls: a runner may carry out some of
+    them as well, each from what the one before left, and so save the way back and forth where calls are short.
     """
 
     call: Call
@@ -35,19 +39,23 @@ class Job(NamedTuple):
     chains: HostArray
     attempts: HostArray
     states: State
+    more: tuple[Call, ...] = ()
 
 
 class Result(NamedTuple):
     """What a job left, on the host: states and draws with a leading axis of chains, and its wall time.
 
     `carry` are the states as the runner likes to get them back with the block's next job, maybe with more lanes than
-    the block; None for those on the host.
+    the block; None for those on the host. `more` are the results of the first of `Job.more`, as many as were carried
+    out. `losses` say what happened to workers that began the job and did not end it.
     """
 
     states: State
     draws: Draws
     seconds: float
     carry: Any = None
+    more: "tuple[Result, ...]" = ()
+    losses: tuple[str, ...] = ()
 
 
 class Session(AbstractContextManager["Session"], Protocol):
@@ -58,7 +66,7 @@ class Session(AbstractContextManager["Session"], Protocol):
         """Jobs that are carried out at a time."""
 
     def submit(self, job: Job) -> Future[Result]:
-        """Carry out a job, some time from now."""
+        """Carry out a job, some time from now; WorkerLost where those who tried were lost again and again."""
 
 
 @runtime_checkable
@@ -77,3 +85,17 @@ class Runner(Protocol):
 
     def open(self, method: Method, problem: Problem, layout: Layout, chains: int) -> Session:
         """Get ready for a run."""
+
+
+@runtime_checkable
+class Mapper(Protocol):
+    """A runner that can carry out other work too: the passes over members in `posterior.predict(x, runner=...)`."""
+
+    def map(self, function: Callable[..., T], common: Any, items: Iterable[Any]) -> Iterator[T]:
+        """What `function(common, item)` gives for each item, in their order.
+
+        Args:
+            function: Importable by its name.
+            common: What all items need; sent once.
+            items: Taken as they are needed.
+        """

@@ -16,6 +16,7 @@ from anchorwalk.run.store.manifest import COPY, NAME, Manifest, read, understood
 from anchorwalk.run.store.reader import Reader
 from anchorwalk.run.store.writer import Writer
 
+LOG = "log.jsonl"
 BEFORE = {LOCK, NAME + files.TEMPORARY, COPY + files.TEMPORARY}  # left by a run killed before its first manifest
 
 
@@ -140,6 +141,12 @@ class DiskStore:
     def fail(self, chain: int) -> None:
         """Mark a chain that has no good first draw."""
         self._writing().fail(chain)
+
+    def note(self, event: Mapping[str, Any]) -> None:
+        """Add a line to the run's log; no run is worth losing for it."""
+        now = datetime.now().astimezone().isoformat(timespec="seconds")
+        with suppress(OSError), (self.folder / LOG).open("a", encoding="utf-8") as log:
+            log.write(json.dumps({"time": now, **event}) + "\n")
 
     def end(self) -> None:
         """Let others write; reading goes on."""

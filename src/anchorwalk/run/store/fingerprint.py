@@ -1,12 +1,8 @@
-"""Names for what decides a run's results: its arguments, and for the last bits versions and the machine."""
+"""Names for what decides a run's results: its arguments. Those of versions and machine are in `run/machine.py`."""
 
 import dataclasses
 import hashlib
-import os
-import platform
 import re
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -15,7 +11,6 @@ import numpy as np
 
 from anchorwalk.optimizers import RECIPES, Training
 from anchorwalk.problem import Problem
-from anchorwalk.run.programs import matmul_precision
 
 
 def of_tree(value: Any) -> str:
@@ -70,27 +65,6 @@ def of_method(method: Any, problem: Problem) -> dict[str, str]:
         elif value is not None:
             found[name] = of_settings(value)
     return found
-
-
-def of_machine(threads: int) -> dict[str, Any]:
-    """Versions and device of this process, in which one program may use so many threads."""
-    device = jax.devices()[0]
-    return {
-        **{f"version of {name}": version(name) for name in ("anchorwalk", "jax", "jaxlib", "optax")},
-        "device": f"{device.platform}: {device.device_kind}",
-        "processor": _processor() if device.platform == "cpu" else "",
-        "threads": threads,
-        "XLA_FLAGS": os.environ.get("XLA_FLAGS", ""),
-        "widest float": str(jax.dtypes.canonicalize_dtype(float)),
-        "matrix products": matmul_precision(),
-    }
-
-
-def _processor() -> str:
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text(errors="replace").splitlines() if path.exists() else []
-    model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
-    return f"{platform.machine()} {model}".strip()
 
 
 def _digest(*parts: str | bytes) -> str:

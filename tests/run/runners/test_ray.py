@@ -1,0 +1,236 @@
+"""A Ray cluster on this machine: the same bits as Local, workers that die, and what is refused."""
+
+import json
+import os
+import threading
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import anchorwalk as aw
+from anchorwalk.errors import InvalidInput, LostChainsWarning, WorkerLost
+from anchorwalk.run.runners import cluster, layout
+from anchorwalk.run.runners.ray import RaySession
+from helpers import leaves_equal, small_apply, small_init, small_plan, small_problem, stacked_params
+from rays import kill, workers
+
+ray = pytest.importorskip("ray")
+KEY = jax.random.key(7)
+
+
+@pytest.fixture(scope="module")
+def two_workers():
+    """A cluster of two CPUs that this module's tests share."""
+    with cluster.connected(None, workers=2, room=0):
+        yield
+
+
+def run(plan, runner, problem=None, store=None, **options):
+    problem = small_problem() if problem is None else problem
+    return aw.sample(KEY, problem, plan, runner=runner, store=store, **({"callbacks": []} | options))
+
+
+def same(one, other):
+    return leaves_equal(stacked_params(one), stacked_params(other)) and one.settings == other.settings
+
+
+@pytest.mark.parametrize(("chains", "lanes"), [(3, 1), (3, 2), (1, None)])
+def test_members_are_those_of_local(two_workers, chains, lanes, tmp_path):
+    plan = small_plan(chains, members=4)
+    local = run(plan, aw.Local(lanes=lanes), store=tmp_path / "local")
+    found = run(plan, aw.Ray(lanes=lanes), store=tmp_path / "ray")
+    assert same(found, local)
+    assert [m.info.values for m in found] == [m.info.values for m in local]
+    assert same(aw.load(tmp_path / "ray", small_apply), aw.load(tmp_path / "local", small_apply))
+    assert ray.is_initialized()  # the cluster was there before
+
+
+def test_a_run_goes_from_one_runner_to_another(two_workers, tmp_path):
+    expected = run(small_plan(3, members=4), aw.Local(lanes=2))
+    run(small_plan(3, members=2), aw.Ray(lanes=2), store=tmp_path)
+    assert same(run(small_plan(3, members=4), "auto", store=tmp_path), expected)
+
+
+def test_calls_of_a_block_go_together_where_they_are_short(two_workers, monkeypatch):
+    tasks, once = [], RaySession._once
+
+    def counted(session, job):
+        found = once(session, job)
+        tasks.append(1 + len(found.more))
+        return found
+
+    monkeypatch.setattr(RaySession, "_once", counted)
+    plan = small_plan(2, members=20)
+    reports = []
+    found = run(plan, aw.Ray(lanes=2), callbacks=[reports.append])
+    assert sum(tasks) == 20
+    assert len(tasks) < 10
+    assert [report.number for report in reports] == list(range(20))
+    assert [report.last for report in reports] == [False] * 19 + [True]
+    assert same(found, run(plan, aw.Local(lanes=2)))
+
+
+def test_a_killed_worker_costs_one_call(two_workers, tmp_path):
+    plan, killed = small_plan(3, members=100), []
+
+    def strike(report):
+        if report.members_done > 20 and not killed:
+            killed.extend(pid for pid in workers(os.getpid()) if kill(pid))
+
+    found = run(plan, aw.Ray(lanes=1), store=tmp_path, callbacks=[strike])
+    assert killed
+    assert same(found, run(plan, aw.Local(lanes=1)))
+    events = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert {event["event"] for event in events} == {"sent again"}
+    assert all("died" in loss for event in events for loss in event["losses"])
+
+
+def test_a_chain_whose_workers_die_again_and_again_is_given_up(two_workers, tmp_path, monkeypatch):
+    plan, once, tries = small_plan(3, members=3), RaySession._once, []
+
+    def dying(session, job):
+        if 1 in job.chains and job.number == 1:
+            tries.append(job.number)
+            raise ray.exceptions.WorkerCrashedError
+        return once(session, job._replace(more=()))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RaySession, "_once", dying)
+        with pytest.warns(LostChainsWarning, match=r"chain 1 given up: 4 workers were lost"):
+            found = run(plan, aw.Ray(lanes=1), store=tmp_path)
+    assert len(tries) == 4
+    assert not found.complete
+    assert [(i.chain, i.index) for i in found.infos] == [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0), (2, 1), (2, 2)]
+    (event,) = map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines())
+    assert (event["event"], event["chains"], event["call"], len(event["losses"])) == ("given up", [1], 1, 4)
+    assert same(run(plan, aw.Ray(lanes=1), store=tmp_path), run(plan, aw.Local(lanes=1)))  # the same call goes on
+
+
+def test_a_run_of_which_nothing_is_left_is_an_error(two_workers, monkeypatch):
+    def dying(session, job):
+        raise ray.exceptions.OutOfMemoryError("memory on the node was short")
+
+    monkeypatch.setattr(RaySession, "_once", dying)
+    with pytest.raises(WorkerLost, match="4 workers were lost with the same call: OutOfMemoryError: memory"):
+        run(small_plan(2), aw.Ray())
+
+
+def test_states_that_a_node_took_with_it_are_sent_from_here(two_workers, monkeypatch):
+    once, lost = RaySession._once, []
+
+    def forgetful(session, job):
+        if hasattr(job.states, "reference") and not lost:
+            lost.append(job.number)
+            raise ray.exceptions.ObjectLostError("0" * 56, "127.0.0.1", "call")
+        return once(session, job)
+
+    monkeypatch.setattr(RaySession, "_once", forgetful)
+    found = run(small_plan(2, members=40), aw.Ray(lanes=2))
+    assert lost
+    assert same(found, run(small_plan(2, members=40), aw.Local(lanes=2)))
+
+
+def test_an_error_of_the_work_is_the_users(two_workers):
+    here = os.getpid()
+
+    def apply(params, x):
+        if os.getpid() != here:
+            raise ZeroDivisionError("not on workers")
+        return small_apply(params, x)
+
+    rows = small_problem().data
+    problem = aw.Problem(small_init, apply, aw.Normal(scale=0.3), aw.Prior(scale=0.5), data=(rows.x, rows.y))
+    with pytest.raises(ZeroDivisionError, match="not on workers"):
+        run(small_plan(2), aw.Ray(), problem)
+
+
+# What is refused, before any work
+
+
+def test_a_network_that_does_not_pickle_is_named(two_workers):
+    lock, rows = threading.Lock(), small_problem().data
+
+    def apply(params, x):
+        with lock:
+            return small_apply(params, x)
+
+    problem = aw.Problem(small_init, apply, aw.Normal(scale=0.3), aw.Prior(scale=0.5), data=(rows.x, rows.y))
+    expected = r"problem\.apply: got what does not pickle, because of its variable 'lock', a lock .*Make it inside"
+    with pytest.raises(InvalidInput, match=expected):
+        run(small_plan(2), aw.Ray(), problem)
+
+
+def test_workers_of_another_kind_are_refused_or_asked_for(two_workers, monkeypatch):
+    real = cluster.settings
+    other = {"version of jax": "0.0.1"}
+    monkeypatch.setattr(cluster, "settings", lambda machine, strict: real({**machine, **other}, strict))
+    with pytest.raises(InvalidInput, match=r"of another kind: version of jax is '[\d.]+', not '0.0.1'.*other_machines"):
+        run(small_plan(2), aw.Ray())
+    assert len(run(small_plan(2), aw.Ray(other_machines=True))) == 6
+
+
+def test_a_worker_that_cannot_begin_is_told_of_at_once(two_workers, monkeypatch):
+    def apart(parts, given):
+        return SimpleNamespace(skeleton=b"cnosuchmodule\nfunction\n.", leaves=[], settings=given)
+
+    monkeypatch.setattr(cluster, "taken_apart", apart)
+    with pytest.raises(InvalidInput, match=r"cannot begin \(ModuleNotFoundError.*nosuchmodule.*Install what"):
+        run(small_plan(2), aw.Ray())
+
+
+def test_clusters_that_are_not_there_are_refused(two_workers):
+    with pytest.raises(InvalidInput, match=r"resources=\): got {'CPU': 64} of a cluster with {'CPU': 2.0}, expected"):
+        run(small_plan(2), aw.Ray(resources={"CPU": 64}))
+    with pytest.raises(InvalidInput, match=r"address=\): got '127.0.0.1:9' in a process that works with"):
+        run(small_plan(2), aw.Ray(address="127.0.0.1:9"))
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:9", "nowhere", "ray.invalid:6379"])
+def test_an_address_where_nothing_answers(address, monkeypatch):
+    monkeypatch.setattr(cluster, "library", lambda: SimpleNamespace(is_initialized=lambda: False))
+    with pytest.raises(InvalidInput, match=r"address=\): got .*expected \"auto\" or the host:port.*ray start --head"):
+        run(small_plan(2), aw.Ray(address=address))
+
+
+def test_no_cluster_of_this_machine(monkeypatch):
+    def init(**_):
+        raise ConnectionError("Could not find any running Ray instance")
+
+    monkeypatch.setattr(cluster, "library", lambda: SimpleNamespace(is_initialized=lambda: False, init=init))
+    with pytest.raises(InvalidInput, match=r"got 'auto' \(Could not find any.*expected a Ray cluster that runs"):
+        run(small_plan(2), aw.Ray(address="auto"))
+
+
+def test_arguments_are_checked():
+    with pytest.raises(InvalidInput, match=r"Ray\(address=\): got 6379"):
+        aw.Ray(address=6379)
+    with pytest.raises(InvalidInput, match=r"Ray\(workers=\): got 0"):
+        aw.Ray(workers=0)
+    with pytest.raises(InvalidInput, match=r"Ray\(resources=\): got {'CPU': 0}, expected amounts by name"):
+        aw.Ray(resources={"CPU": 0})
+    with pytest.raises(InvalidInput, match="no negative amounts"):
+        aw.Ray(resources={"CPU": 1, "GPU": -1})
+
+
+def test_places_are_those_of_single_nodes():
+    nodes = [
+        {"Alive": True, "Resources": {"CPU": 3.0, "GPU": 1.0}},
+        {"Alive": True, "Resources": {"CPU": 8.0}},
+        {"Alive": False, "Resources": {"CPU": 64.0}},
+    ]
+    there = SimpleNamespace(nodes=lambda: nodes)
+    assert cluster.places(there, {"CPU": 2}) == 1 + 4
+    assert cluster.places(there, {"CPU": 2, "GPU": 0.5}) == 1
+    assert cluster.places(there, {"CPU": 9}) == 0
+
+
+def test_what_travels_keeps_its_types():
+    """A number of no firm type would take the type of what it meets, and programs would be others."""
+    weak, firm = jnp.asarray(0.5), jnp.asarray(np.float32(0.5))
+    assert isinstance(cluster._on_host(weak), float)
+    assert cluster._on_host(firm).dtype == np.float32
+    assert cluster._on_host(3) == 3
+    assert layout.cores() >= 1
