@@ -19,12 +19,13 @@ MODULES = sorted(
 )
 
 PUBLIC = """
-AE Adam Autoregressive Bernoulli Call Categorical CyclicalSGHMC DeepEnsemble Description Diagnosis DiskStore Draws FGE
-GuidedWalk HMC Hamiltonian HeteroscedasticNormal IVON Independent Keys Laplace Likelihood Lion Local LowPrecisionSAE
-MAP MCLMC MLflow Member MemberInfo MemoryStore Method Normal Optimizer Plan Planned Poisson Posterior Prediction Prior
-Problem Progress RandomWalk Ray Rotation RoundInfo Runner SAE SGD SGHMC SGLD SOAP SPRO SWA SWAG SWALP SimplexSAE
-Snapshot Status Store Tempering TensorBoard Training Walk WalkInfo WalkState by_path cache_programs describe errors
-fan_in from_equinox from_flax from_haiku load networks plan_for sample sample_many testing to_arviz walks
+AE Adam Autoregressive Bernoulli Call Categorical CyclicalSGHMC DeepEnsemble Description Devices Diagnosis DiskStore
+Draws FGE GuidedWalk HMC Hamiltonian HeteroscedasticNormal IVON Independent Keys Laplace Likelihood Lion Local
+LowPrecisionSAE MAP MCLMC MLflow Member MemberInfo MemoryStore Method Normal Optimizer Plan Planned Poisson Posterior
+Prediction Prior Problem Progress RandomWalk Ray Rotation RoundInfo Runner SAE SGD SGHMC SGLD SOAP SPRO SWA SWAG SWALP
+SimplexSAE Snapshot Status Store Tempering TensorBoard Training Walk WalkInfo WalkState by_path cache_programs
+describe errors fan_in from_equinox from_flax from_haiku load networks plan_for sample sample_many testing to_arviz
+walks
 """
 
 

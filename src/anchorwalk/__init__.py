@@ -49,7 +49,7 @@ if _TYPE_CHECKING:
     from anchorwalk.problem import Problem
     from anchorwalk.run.callbacks import Progress, RoundInfo
     from anchorwalk.run.programs import cache_programs
-    from anchorwalk.run.runners import Local, Ray, Runner
+    from anchorwalk.run.runners import Devices, Local, Ray, Runner
     from anchorwalk.run.sample import sample, sample_many
     from anchorwalk.run.store import DiskStore, MemoryStore, Store
     from anchorwalk.walks import (
@@ -90,6 +90,7 @@ __all__ = [
     "CyclicalSGHMC",
     "DeepEnsemble",
     "Description",
+    "Devices",
     "Diagnosis",
     "DiskStore",
     "Draws",
@@ -193,7 +194,7 @@ _WHERE = {
     "problem": "Problem",
     "run.callbacks": "Progress RoundInfo",
     "run.programs": "cache_programs",
-    "run.runners": "Local Ray Runner",
+    "run.runners": "Devices Local Ray Runner",
     "run.sample": "sample sample_many",
     "run.store": "DiskStore MemoryStore Store",
     "walks": "Autoregressive GuidedWalk Hamiltonian Independent RandomWalk Rotation Walk WalkInfo WalkState",

@@ -276,3 +276,32 @@ def test_draws_of_classes():
 def test_bad_requests_are_refused(call, message):
     with pytest.raises(InvalidInput, match=message):
         call()
+
+
+@pytest.mark.parametrize("cache", [0, passes.CACHE_BYTES])
+def test_a_runner_gives_the_same_numbers(monkeypatch, cache):
+    """Members in groups of several, kept between passes and not."""
+    monkeypatch.setattr(passes, "CACHE_BYTES", cache)
+    monkeypatch.setattr(passes, "SHARES", 3)
+    posterior, y = linear_posterior(aw.Normal(scale=0.5)), X[:, 0]
+    alone, shared = posterior.predict(X, batch_size=4), posterior.predict(X, batch_size=4, runner=aw.Local(threads=2))
+    for one in ("mean", "epistemic", "aleatoric"):
+        np.testing.assert_array_equal(getattr(shared, one), getattr(alone, one))
+    np.testing.assert_array_equal(shared.quantile([0.1, 0.5]), alone.quantile([0.1, 0.5]))
+    np.testing.assert_array_equal(shared.log_prob(y), alone.log_prob(y))
+    np.testing.assert_array_equal(shared.draws(jax.random.key(1), 5), alone.draws(jax.random.key(1), 5))
+    assert str(posterior.diagnose(X, runner=aw.Local(threads=2))) == str(posterior.diagnose(X))
+
+
+def test_an_error_of_a_network_comes_through_a_runner():
+    def apply(params, x):
+        return jax.pure_callback(lambda _: 1 / 0, jax.ShapeDtypeStruct(x.shape[:1], np.float32), x[:, 0])
+
+    posterior = posterior_of([np.ones(3)] * 2, apply, aw.Normal(scale=0.5))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="division by zero"):
+        posterior.predict(X, runner=aw.Local(threads=2))
+
+
+def test_a_runner_must_be_one():
+    with pytest.raises(InvalidInput, match=r"predict\(runner=\): got 'auto', expected a Mapper"):
+        CLASSES.predict(X, runner="auto")

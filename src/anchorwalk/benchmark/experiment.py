@@ -1,7 +1,7 @@
 """Runs of a method on a task, scored and recorded one by one."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,11 +11,15 @@ import numpy as np
 
 from anchorwalk import checks
 from anchorwalk.benchmark import records
-from anchorwalk.benchmark.methods import Method, find
+from anchorwalk.benchmark.methods import Entry, Method, find
 from anchorwalk.benchmark.scores import Scored, score
 from anchorwalk.benchmark.tasks import TASKS, Case, Variant
 from anchorwalk.posterior.posterior import Posterior
+from anchorwalk.run.runners import Ray
 from anchorwalk.run.store import fingerprint
+
+RUNS = 8
+"""Runs at a time on a cluster, in multiples of those that go together on one machine, where nobody says."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,7 @@ class Request:
         members: Folder in which runs by themselves keep their members until they are recorded.
         keep_members: Whether the members stay there after that.
         command: The command that asked for it, for the record.
+        cluster: Where chains are trained, those of several runs at a time; None for this machine. Scores are the same.
     """
 
     method: str | Method
@@ -45,6 +50,7 @@ class Request:
     members: Path = Path("runs/benchmark")
     keep_members: bool = False
     command: str = ""
+    cluster: Ray | None = None
 
 
 def open_case(task: str, variant: Variant, protocol: str = "argmin") -> Case:
@@ -108,12 +114,22 @@ def run(
     missing = records.missing(path, names, request.save_predictions)
     recorded, new = len(names) - len(missing), 0
     together = method.together(case, request.budget)
+    spread = method if isinstance(method, Entry) and request.cluster is not None else None
+    if request.cluster is not None:
+        if spread is None:
+            checks.reject("--ray", f"the method {method.name!r}", "one that is a plan", "Run it without --ray.")
+        together *= request.cluster.workers or RUNS
     root = jax.random.key(request.seed)
     for start in range(0, len(missing), together):
         block = missing[start : start + together]
         keys = [jax.random.fold_in(root, r) for r in block]
-        folder = request.members / names[block[0]] if together == 1 else None
-        for r, posterior in zip(block, method.run(keys, case, request.budget, folder, quiet), strict=True):
+        folders = [request.members / names[r] for r in block]
+        if spread is None or request.cluster is None:
+            alone = folders[0] if together == 1 else None
+            made: Iterable[Posterior] = method.run(keys, case, request.budget, alone, quiet)
+        else:
+            made = spread.spread(keys, case, request.budget, folders, quiet, request.cluster)
+        for r, folder, posterior in zip(block, folders, made, strict=True):
             if not posterior.complete:  # Ctrl-C: what a run by itself has trained is in its folder, to go on with
                 return Outcome(new, recorded, complete=False)
             scored = score(case, posterior)
@@ -124,7 +140,7 @@ def run(
             records.write(path, record, predictions)
             new += 1
             done(names[r], record)
-            if folder is not None and not request.keep_members:
+            if not request.keep_members:
                 shutil.rmtree(folder, ignore_errors=True)
     return Outcome(new, recorded, complete=True)
 

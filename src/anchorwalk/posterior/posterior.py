@@ -16,6 +16,7 @@ from anchorwalk.posterior.diagnose import Diagnosis, examine, rectangle
 from anchorwalk.posterior.passes import Passes
 from anchorwalk.posterior.prediction import Prediction
 from anchorwalk.problem import check_apply, check_inputs
+from anchorwalk.run.runners import Mapper
 from anchorwalk.run.store import MemoryStore, Round, Store
 from anchorwalk.run.store.base import status_of
 from anchorwalk.types import Apply, Inputs, Params
@@ -136,12 +137,14 @@ class Posterior:
         failed = tuple(chain for chain in self.failed if chain in chains)
         return replace(self, infos=tuple(info for info in self.infos if info.chain in chains), failed=failed)
 
-    def predict(self, x: Inputs, batch_size: int | None = None) -> Prediction:
+    def predict(self, x: Inputs, batch_size: int | None = None, *, runner: Mapper | None = None) -> Prediction:
         """The predictive distribution on new rows, averaged over members.
 
         Args:
             x: Inputs as in training, any number of rows.
             batch_size: Rows in one call of the network; None: up to 1000, on a CPU what fits its caches.
+            runner: Where networks run, such as `Ray(address="auto")`, now and whenever the prediction is asked for more
+                than it has kept; None for this thread. The numbers are the same.
 
         Returns:
             Mean, probabilities, quantiles, draws and the parts of the variance.
@@ -149,9 +152,9 @@ class Posterior:
         Raises:
             InvalidInput: Inputs that do not fit the network, or a posterior without members.
         """
-        return Prediction(self.passes("predict", self._good, x, batch_size), self.likelihood)
+        return Prediction(self.passes("predict", self._good, x, batch_size, runner), self.likelihood)
 
-    def diagnose(self, x: Inputs, batch_size: int | None = None) -> Diagnosis:
+    def diagnose(self, x: Inputs, batch_size: int | None = None, *, runner: Mapper | None = None) -> Diagnosis:
         """How far chains agree on predictions, and how many independent members they are worth.
 
         Predictions are means (for classes probabilities) and, where the noise depends on the network, log standard
@@ -160,6 +163,7 @@ class Posterior:
         Args:
             x: Inputs as in training, any number of rows.
             batch_size: As in `predict`.
+            runner: As in `predict`.
 
         Returns:
             R-hat, effective members, spread and loss; printed, it is in words, with advice.
@@ -178,12 +182,21 @@ class Posterior:
             ('train more chains: these are nearly independent, but few',)
         """
         used = rectangle(self.infos)
-        passes = self.passes("diagnose", [info for chain in used.chains for info in chain], x, batch_size)
+        passes = self.passes("diagnose", [info for chain in used.chains for info in chain], x, batch_size, runner)
         return examine(self.infos, used, self.likelihood, (outputs for _, outputs in passes.outputs()))
 
-    def passes(self, argument: str, infos: Sequence[MemberInfo], x: Inputs, batch_size: int | None) -> Passes:
+    def passes(
+        self,
+        argument: str,
+        infos: Sequence[MemberInfo],
+        x: Inputs,
+        batch_size: int | None,
+        runner: Mapper | None = None,
+    ) -> Passes:
         """The outputs of some members on rows, for what looks at members one by one; `argument` is named in errors."""
         checks.outside(argument, x)
+        if runner is not None:
+            checks.instance(f"{argument}(runner=)", runner, Mapper, "Local(threads=2), Ray(...) or None")
         size = None if batch_size is None else checks.count(f"{argument}(batch_size=)", batch_size)
         if not infos:
             checks.reject(argument, "a posterior without members", "at least one", "Look at posterior.infos.")
@@ -191,7 +204,7 @@ class Posterior:
         x, rows = check_inputs(argument, x, jnp.result_type(*jax.tree.leaves(like)))
         check_apply(f"{argument}(x=)", self._apply, like, x, rows)
         x = jax.tree.map(np.asarray, x)
-        return Passes(lambda i: self._member(infos[i]).params, len(infos), self._apply, x, rows, size)
+        return Passes(lambda i: self._member(infos[i]).params, len(infos), self._apply, x, rows, size, runner)
 
 
 def _chains(members: Any) -> list[list[Params]]:

@@ -66,6 +66,7 @@ class Loop:
     def _blocks(self) -> Iterator[Block]:
         """Chains that are not finished, those equally far together."""
         groups: dict[tuple[int, int, int], list[tuple[int, int]]] = defaultdict(list)
+        width = getattr(self.session, "width", self.layout.lanes)
         for run, store in enumerate(self.stores):
             progress, failed = store.progress(), store.failed()
             for chain in self.selected:
@@ -74,8 +75,8 @@ class Loop:
                 if at.calls < len(self.calls) and chain not in failed:
                     groups[at.calls, at.attempt, run if self.apart else 0].append((run, chain))
         for (number, attempt, _), lanes in sorted(groups.items()):
-            for start in range(0, len(lanes), self.layout.lanes):
-                block = tuple(lanes[start : start + self.layout.lanes])
+            for start in range(0, len(lanes), width):
+                block = tuple(lanes[start : start + width])
                 states = tree.stack([self.stores[run].state(chain) for run, chain in block]) if number else None
                 yield Block(block, number, attempt, states)
 

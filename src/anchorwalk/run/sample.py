@@ -29,7 +29,8 @@ from anchorwalk.run.keys import Stream, keys_of
 from anchorwalk.run.loop import ATTEMPTS, Loop
 from anchorwalk.run.machine import of_machine
 from anchorwalk.run.programs import wide_floats
-from anchorwalk.run.runners import Layout, Local, Runner
+from anchorwalk.run.runners import Layout, Runner
+from anchorwalk.run.runners.devices import default
 from anchorwalk.run.runners.layout import cores
 from anchorwalk.run.store import DiskStore, Like, MemoryStore, Store, fingerprint, serialise
 from anchorwalk.serial import to_json
@@ -54,7 +55,8 @@ def sample(
         key: `jax.random.key(...)`; all randomness comes from it.
         problem: Network, likelihood, prior and data.
         plan: A method, chains and members.
-        runner: "auto", or a runner such as `Local(threads=4, lanes=8)`.
+        runner: Where chains are trained: "auto" for this machine, `Local(threads=4, lanes=8)`, `Devices(...)`,
+            `Ray(...)` for a cluster, or your own.
         store: Where members go: a folder, where finished calls are safe and the same `sample` resumes after a kill; a
             store; or None for memory.
         callbacks: Called after each call; None shows a progress bar, `[]` nothing.
@@ -139,7 +141,7 @@ def _runs(
     opened, selected = [_open(store) for store in stores], _check_chains(chains, plan)
     if isinstance(runner, str):
         checks.choice("runner", runner, ("auto",))
-        runner = Local()
+        runner = default()
     checks.instance("runner", runner, Runner, '"auto" or Local(threads=2, lanes=8)')
     listeners = [Progress()] if callbacks is None else callbacks
     if not (isinstance(listeners, list | tuple) and all(callable(one) for one in listeners)):

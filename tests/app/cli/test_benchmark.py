@@ -108,6 +108,35 @@ def test_workers_make_the_same_runs(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("task", [("uci_gap", "--method", "sae"), ("dermamnist", "--method", "ae")])
+def test_a_cluster_makes_the_same_runs(task, tmp_path, data_folder):
+    """Runs whose chains share blocks, and runs by themselves, whose members go into folders."""
+    rows = ("--rows", "60", "--test-rows", "20") if task[0] == "dermamnist" else ()
+    base = (
+        "benchmark",
+        "run",
+        *task,
+        *rows,
+        "--budget",
+        "200",
+        "--runs",
+        "2",
+        "--quiet",
+        "--members",
+        tmp_path / "runs",
+    )
+    assert call(*base, "--results", tmp_path / "one").exit_code == 0
+    spread = call(*base, "--results", tmp_path / "two", "--ray", "local", "--workers", "2")
+    assert spread.exit_code == 0, spread.output
+    name = f"{task[0]}-{task[2]}.jsonl"
+    one, two = (records.read(tmp_path / folder / name) for folder in ("one", "two"))
+    assert len(one) == 2
+    assert {name: record["scores"] for name, record in two.items()} == {k: v["scores"] for k, v in one.items()}
+    assert not list((tmp_path / "runs").glob("*"))  # they are recorded
+    assert "0 runs made, 2 were there" in text_of(call(*base, "--results", tmp_path / "two", "--ray", "local"))
+
+
+@pytest.mark.slow
 def test_cost_is_measured_without_data(tmp_path):
     result = call("benchmark", "cost", "--task", "dermamnist", "--out", tmp_path / "cost.jsonl")
     assert result.exit_code == 0, result.output

@@ -22,6 +22,7 @@ import anchorwalk as aw
 from anchorwalk.errors import InvalidInput, StoreDamaged
 from anchorwalk.integrations.sklearn import EXPECTED_FAILED_CHECKS, SAEClassifier, SAERegressor, networks
 from anchorwalk.optimizers import train
+from anchorwalk.run.runners import Local
 from helpers import small_plan, small_problem
 from stored import relisted
 
@@ -245,6 +246,17 @@ def test_save_and_load(tmp_path, regressor, classifier):
         SAEClassifier.load(tmp_path / "numbers")
     with pytest.raises(InvalidInput, match=r"estimator\.json"):
         SAERegressor.load(tmp_path)
+
+
+def test_a_runner_is_where_chains_are_trained_and_is_not_saved(tmp_path):
+    model = SAERegressor(budget=20, random_state=0, runner=Local(threads=1, lanes=1)).fit(X, Y)
+    assert model.posterior_.settings["lanes"] == "1"
+    model.save(tmp_path / "run")
+    again = SAERegressor.load(tmp_path / "run")
+    assert again.runner == "auto"
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    with pytest.raises(InvalidInput, match="runner: got 'fast', expected one of 'auto'"):
+        SAERegressor(runner="fast").fit(X, Y)
 
 
 def test_a_saved_estimator_holds_its_plan_as_json(tmp_path, regressor):

@@ -12,8 +12,10 @@ import pytest
 
 import anchorwalk as aw
 from anchorwalk.errors import InvalidInput, LostChainsWarning, WorkerLost
+from anchorwalk.posterior import passes
 from anchorwalk.run.runners import cluster, layout
 from anchorwalk.run.runners.ray import RaySession
+from anchorwalk.run.store import maintenance
 from helpers import leaves_equal, small_apply, small_init, small_plan, small_problem, stacked_params
 from rays import kill, workers
 
@@ -73,6 +75,43 @@ def test_calls_of_a_block_go_together_where_they_are_short(two_workers, monkeypa
     assert same(found, run(plan, aw.Local(lanes=2)))
 
 
+def test_predictions_are_the_same(two_workers, monkeypatch):
+    posterior, x = run(small_plan(2, members=12), "auto"), small_problem().data.x
+    alone, judged = posterior.predict(x), posterior.diagnose(x)
+    intervals = alone.interval(0.9)
+
+    def only_there(*_):
+        raise AssertionError("networks run on the workers")
+
+    monkeypatch.setattr(passes, "_all_rows", only_there)
+    shared = posterior.predict(x, runner=aw.Ray())
+    np.testing.assert_array_equal(shared.mean, alone.mean)
+    np.testing.assert_array_equal(shared.epistemic, alone.epistemic)
+    np.testing.assert_array_equal(shared.interval(0.9), intervals)
+    assert str(posterior.diagnose(x, runner=aw.Ray(workers=1))) == str(judged)
+
+
+def test_predictions_outlive_workers(two_workers, monkeypatch):
+    posterior, x = run(small_plan(2, members=12), "auto"), small_problem().data.x
+    real, lost = ray.get, []
+
+    def get(reference, **options):
+        if len(lost) < 3:
+            lost.append(reference)
+            raise ray.exceptions.WorkerCrashedError
+        return real(reference, **options)
+
+    here = threading.current_thread()
+    monkeypatch.setattr(cluster, "check_workers", lambda *_: None)
+    monkeypatch.setattr(ray, "get", lambda *a, **k: (get if threading.current_thread() is here else real)(*a, **k))
+    np.testing.assert_array_equal(posterior.predict(x, runner=aw.Ray()).mean, posterior.predict(x).mean)
+    assert len(lost) == 3
+    lost.clear()
+    monkeypatch.setattr("anchorwalk.run.runners.ray.AGAIN", 2)
+    with pytest.raises(WorkerLost, match="3 workers were lost"):
+        posterior.predict(x, runner=aw.Ray())
+
+
 def test_a_killed_worker_costs_one_call(two_workers, tmp_path):
     plan, killed = small_plan(3, members=100), []
 
@@ -106,7 +145,9 @@ def test_a_chain_whose_workers_die_again_and_again_is_given_up(two_workers, tmp_
     assert [(i.chain, i.index) for i in found.infos] == [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0), (2, 1), (2, 2)]
     (event,) = map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines())
     assert (event["event"], event["chains"], event["call"], len(event["losses"])) == ("given up", [1], 1, 4)
+    assert maintenance.summarize(tmp_path).given_up == (1,)
     assert same(run(plan, aw.Ray(lanes=1), store=tmp_path), run(plan, aw.Local(lanes=1)))  # the same call goes on
+    assert maintenance.summarize(tmp_path).given_up == ()
 
 
 def test_a_run_of_which_nothing_is_left_is_an_error(two_workers, monkeypatch):

@@ -545,3 +545,15 @@ def test_rounds_of_other_blocks_keep_their_states(tmp_path):
         assert ("state-000001-000000.safetensors" in files) == (block == (0, 1))  # chain 2 still needs it
     assert store.progress() == {chain: Progress(calls=3, members=3, attempt=0) for chain in range(3)}
     store.end()
+
+
+def test_a_longer_first_trace_does_not_keep_later_members_apart(tmp_path, monkeypatch):
+    """A sequential ensemble's first training is a call of the same kind as later ones, and has more losses."""
+    monkeypatch.setattr(writer, "MERGED", 3)
+    like = {"w": jax.ShapeDtypeStruct((3,), np.float32)}
+    store = DiskStore(tmp_path)
+    begin(store, like)
+    for index in range(8):
+        store.commit(made_up_round(like, (0,), index)._replace(kind="train"))
+    store.end()
+    assert [part.count for part in manifest.read(tmp_path).members] == [1, 3, 3, 1]

@@ -61,6 +61,22 @@ def test_verify_names_what_is_damaged(tmp_path):
     assert "expected the folder of a run, with run.json" in out
 
 
+def test_lost_workers_are_listed(tmp_path):
+    made_up_run(tmp_path / "run", members=3)
+    store = DiskStore(tmp_path / "run")
+    store.note({"event": "sent again", "chains": [0, 1], "call": 1, "losses": ["killed"]})
+    store.note({"event": "given up", "chains": [0], "call": 2, "losses": ["killed", "out of memory"]})
+    store.note({"event": "given up", "chains": [1], "call": 3, "losses": ["killed"]})
+    with (tmp_path / "run" / "log.jsonl").open("a") as log:
+        log.write('{"event": "sent ag')
+    summary = maintenance.summarize(tmp_path / "run")
+    assert (summary.losses, summary.given_up) == (4, (1,))  # chain 0 has done call 2 since
+    out = call("runs", tmp_path)[1]
+    assert "4 workers lost" in out
+    assert "given up: chains 1" in out
+    assert maintenance.verify(tmp_path / "run") == {}
+
+
 def test_thinning_copies_every_kth_member(tmp_path):
     kept = made_up_run(tmp_path / "run", blocks=((0, 1), (2,)), members=150)
     code, out = call("thin", tmp_path / "run", "--every", 2, "--out", tmp_path / "half")

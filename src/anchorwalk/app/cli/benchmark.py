@@ -2,6 +2,8 @@
 
 import shlex
 import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,8 +17,11 @@ from anchorwalk.benchmark import BUDGETS, METHODS, TASKS, Request, Variant, open
 from anchorwalk.benchmark import run as run_request
 from anchorwalk.benchmark.experiment import Outcome
 from anchorwalk.benchmark.methods import known
-from anchorwalk.benchmark.tasks import PROTOCOLS
+from anchorwalk.benchmark.tasks import PROTOCOLS, Case
 from anchorwalk.benchmark.workers import Job, run_all
+from anchorwalk.run.runners import Ray
+from anchorwalk.run.runners.cluster import connected
+from anchorwalk.tree import nbytes
 
 app = typer.Typer(help="The paper's experiments: run them, tabulate them, draw them.", no_args_is_help=True)
 console = Console()
@@ -58,8 +63,13 @@ def run(
     ),
     keep_members: Annotated[bool, typer.Option("--keep-members", help="Keep them after a run is recorded.")] = False,
     workers: Annotated[
-        int, typer.Option(min=1, help="Processes of one core each, for networks as small as that of uci_gap.")
-    ] = 1,
+        int | None,
+        typer.Option(min=1, help="Processes of one core each, for networks as small as that of uci_gap; 1 by default."),
+    ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(help="Spread chains of several runs over a Ray cluster: auto, host:port, or local to start one."),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bars.")] = False,
 ) -> None:
     """Train, score against truth and reference, and write a record for each run; goes on where it stopped."""
@@ -70,25 +80,44 @@ def run(
         # A record's command shall be one that works elsewhere: without the path of this interpreter's script.
         command = shlex.join(["anchorwalk", *sys.argv[1:]])
         splits: list[int | None] = [*split] if split else [None]
+        cluster = None if ray is None else Ray(workers=workers)
+        processes = 1 if workers is None or cluster else workers
         jobs: list[Job] = []
         for one in splits:
             variant = Variant(one, level, prior_variance, rows, test_rows, pixels)
             case = open_case(task, variant, protocol)
             _introduce(case)
-            for epochs in budget:
-                for name in method:
-                    request = Request(
-                        name, epochs, runs, seed, protocol, results, save_predictions, members, keep_members, command
-                    )
-                    jobs.append((task, variant, request))
-                    if workers == 1:
-                        outcome = run_request(case, request, _Teller(runs), quiet)
-                        _tell(jobs[-1], outcome)
-                        if not outcome.complete:
-                            console.print("Interrupted. The same command goes on where it stopped.")
-                            raise typer.Exit(130)
-        if workers > 1:
-            run_all(jobs, workers, _tell)
+            requests = [
+                Request(
+                    *(name, epochs, runs, seed, protocol, results, save_predictions, members, keep_members, command),
+                    cluster=cluster,
+                )
+                for epochs in budget
+                for name in method
+            ]
+            jobs += [(task, variant, request) for request in requests]
+            if processes == 1:
+                with _on(ray, workers, case):
+                    _run_here(case, jobs[-len(requests) :], quiet)
+        if processes > 1:
+            run_all(jobs, processes, _tell)
+
+
+def _on(ray: str | None, workers: int | None, case: Case) -> AbstractContextManager[Any]:
+    """Connected to a cluster for as long as several requests take."""
+    room = 4 * nbytes(case.problem.data)
+    return nullcontext() if ray is None else connected(None if ray == "local" else ray, workers, room)
+
+
+def _run_here(case: Case, jobs: Sequence[Job], quiet: bool) -> None:
+    """Run requests from this process, one after the other."""
+    for job in jobs:
+        request = job[2]
+        outcome = run_request(case, request, _Teller(request.runs), quiet)
+        _tell(job, outcome)
+        if not outcome.complete:
+            console.print("Interrupted. The same command goes on where it stopped.")
+            raise typer.Exit(130)
 
 
 def _check_budgets(method: str, budgets: list[int]) -> None:

@@ -1,6 +1,7 @@
 """`anchorwalk runs`, `verify`, `thin`, `merge` and `prune`: stored runs, without the networks that made them."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -49,8 +50,7 @@ def runs(
             continue
         table.add_row(
             name,
-            escape(_target(path) + run.task)
-            + (f"\n[red]{run.damaged} damaged files, see anchorwalk verify[/]" if run.damaged else ""),
+            "\n".join([escape(_target(path) + run.task), *_notes(run)]),
             f"{run.members:,}/{run.planned:,}",
             f"{run.epochs:,}/{run.epochs_planned:,}",
             _duration(run.seconds_left),
@@ -58,6 +58,17 @@ def runs(
             _size(run.bytes),
         )
     console.print(table)
+
+
+def _notes(run: maintenance.Summary) -> Iterator[str]:
+    """What happened to a run, a line each."""
+    if run.damaged:
+        yield f"[red]{run.damaged} damaged files, see anchorwalk verify[/]"
+    if run.losses:
+        yield f"{run.losses} workers lost, see log.jsonl"
+    if run.given_up:
+        chains = ", ".join(map(str, run.given_up))
+        yield f"[red]given up: chains {chains}; the same sample goes on with them[/]"
 
 
 def verify(run: Run) -> None:

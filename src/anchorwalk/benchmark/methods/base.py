@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -11,7 +11,7 @@ from anchorwalk.methods.ae import AE
 from anchorwalk.plan.plan import Plan
 from anchorwalk.posterior.posterior import Posterior
 from anchorwalk.run.callbacks import Progress
-from anchorwalk.run.runners import Local
+from anchorwalk.run.runners import Local, Ray
 from anchorwalk.run.sample import sample, sample_many
 from anchorwalk.serial import to_json
 from anchorwalk.types import Key
@@ -107,13 +107,22 @@ class Entry:
         """Runs side by side where there are several, and by themselves where there is one."""
         plan = self.choose(case, budget)
         callbacks = [] if quiet else [Progress()]
-        if case.side_by_side == 1 or case.settings.keep == "best":
+        if _by_itself(case):
             runner = Local(lanes=min(plan.chains, case.side_by_side))
             for key in keys:
                 yield sample(key, case.problem, plan, runner=runner, store=folder, callbacks=callbacks)
             return
         runner = Local(threads=1, lanes=case.side_by_side)
         yield from sample_many(keys, case.problem, plan, runner=runner, callbacks=callbacks)
+
+    def spread(
+        self, keys: Sequence[Key], case: Case, budget: int, folders: Sequence[Path], quiet: bool, cluster: Ray
+    ) -> Sequence[Posterior]:
+        """The same runs on a cluster, in blocks of the same lanes; runs by themselves keep members in their folders."""
+        plan, own = self.choose(case, budget), _by_itself(case)
+        runner = replace(cluster, lanes=min(plan.chains, case.side_by_side) if own else case.side_by_side)
+        stores, callbacks = folders if own else None, [] if quiet else [Progress()]
+        return sample_many(keys, case.problem, plan, runner=runner, stores=stores, callbacks=callbacks)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,3 +147,8 @@ class Searched(Entry):
     def with_settings(self, **settings: Any) -> Entry:
         """The method with these settings."""
         return Entry(self.name, lambda case, budget: self.make(case, budget, **settings))
+
+
+def _by_itself(case: Case) -> bool:
+    """Whether a run shares no block with others: its chains fill one, or it has rows of its own."""
+    return case.side_by_side == 1 or case.settings.keep == "best"

@@ -25,6 +25,7 @@ from anchorwalk.prior import Prior
 from anchorwalk.problem import Problem
 from anchorwalk.run.callbacks import Progress
 from anchorwalk.run.keys import Stream
+from anchorwalk.run.runners import Runner
 from anchorwalk.run.sample import sample
 from anchorwalk.run.store import DiskStore, MemoryStore
 from anchorwalk.types import HostArray
@@ -69,6 +70,7 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         store: str | None = None,
         random_state: Any = None,
         verbose: bool | int = False,
+        runner: str | Runner = "auto",
     ) -> None:
         self.method = method
         self.hidden = hidden
@@ -87,6 +89,7 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         self.store = store
         self.random_state = random_state
         self.verbose = verbose
+        self.runner = runner
 
     @property
     def _fills_up(self) -> bool:
@@ -213,7 +216,7 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
 
         def run(plan: Plan) -> Posterior:
             listeners = [Progress(type(self).__name__)] if self.verbose else []
-            found = sample(key, problem, plan, store=self._store, callbacks=listeners)
+            found = sample(key, problem, plan, runner=self.runner, store=self._store, callbacks=listeners)
             self.plan_ = plan
             return found
 

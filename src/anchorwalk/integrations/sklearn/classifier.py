@@ -68,6 +68,7 @@ class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
         store: A folder in which each member is safe as soon as it is trained; the same fit goes on there after a kill.
         random_state: A seed, or a random state; all randomness comes from it.
         verbose: Whether to show a progress bar.
+        runner: Where chains are trained: "auto" for this machine, or a runner such as `anchorwalk.Ray(address="auto")`.
 
     Attributes:
         posterior_: The `anchorwalk.Posterior`: members, losses, predictions, diagnostics.

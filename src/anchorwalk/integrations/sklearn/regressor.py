@@ -16,6 +16,7 @@ from anchorwalk.likelihoods import HeteroscedasticNormal, Likelihood, Normal
 from anchorwalk.networks import Network
 from anchorwalk.posterior.prediction import Prediction
 from anchorwalk.prior import Prior
+from anchorwalk.run.runners import Runner
 from anchorwalk.types import HostArray
 
 NOISES = ("constant", "varying")
@@ -54,6 +55,7 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
         store: A folder in which each member is safe as soon as it is trained; the same fit goes on there after a kill.
         random_state: A seed, or a random state; all randomness comes from it.
         verbose: Whether to show a progress bar.
+        runner: Where chains are trained: "auto" for this machine, or a runner such as `anchorwalk.Ray(address="auto")`.
 
     Attributes:
         posterior_: The `anchorwalk.Posterior`: members, losses, predictions, diagnostics. Its targets are standardised.
@@ -97,6 +99,7 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
         store: str | None = None,
         random_state: Any = None,
         verbose: bool | int = False,
+        runner: str | Runner = "auto",
     ) -> None:
         super().__init__(
             method,
@@ -116,6 +119,7 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
             store=store,
             random_state=random_state,
             verbose=verbose,
+            runner=runner,
         )
         self.noise = noise
         self.perturb_targets = perturb_targets

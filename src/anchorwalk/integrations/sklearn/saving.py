@@ -168,6 +168,7 @@ def _form(estimator: Any) -> dict[str, Any]:
         params["class_weight"] = [
             [name.item() if isinstance(name, np.generic) else name, float(weight)] for name, weight in pairs
         ]
+    params.pop("runner")  # a place, not a part of the model
     fitted: dict[str, Any] = {
         "seed": estimator._seed,
         "features": estimator.n_features_in_,

@@ -59,7 +59,10 @@ class Result(NamedTuple):
 
 
 class Session(AbstractContextManager["Session"], Protocol):
-    """A runner at work on one method and problem; closed when the run ends."""
+    """A runner at work on one method and problem; closed when the run ends.
+
+    A session may have a `width`: chains of a block, where they are more than the layout's lanes.
+    """
 
     @property
     def slots(self) -> int:

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from anchorwalk import checks
-from anchorwalk.run.programs import matmul_precision, wide_floats
+from anchorwalk.run.programs import wide_floats
 from anchorwalk.run.runners.layout import cores
 from anchorwalk.run.runners.worker import Settings, Shared, refuse
 
@@ -117,9 +117,10 @@ def options(resources: Mapping[str, float]) -> dict[str, Any]:
 
 def settings(machine: Mapping[str, Any], strict: bool) -> Settings:
     """Of this thread."""
-    precision, folder = matmul_precision(), getattr(jax.config, "jax_compilation_cache_dir", None)
-    known = None if precision == "None" else precision
-    return Settings(wide_floats(), known, folder, tuple(sys.path), dict(machine), strict)
+    precision, folder = (
+        getattr(jax.config, name, None) for name in ("jax_default_matmul_precision", "jax_compilation_cache_dir")
+    )
+    return Settings(wide_floats(), precision, folder, tuple(sys.path), dict(machine), strict)
 
 
 def places(ray: Any, resources: Mapping[str, float]) -> int:
@@ -185,7 +186,9 @@ def taken_apart(parts: Mapping[str, Any], given: Settings) -> Shared:
     Raises:
         InvalidInput: A part that does not pickle.
     """
-    dumps: Any = library().cloudpickle.dumps
+    from ray import cloudpickle
+
+    dumps: Any = cloudpickle.dumps
     leaves, structure = jax.tree.flatten(tuple(parts.values()))
     skeleton = jax.tree.unflatten(structure, [0] * len(leaves))
     try:
@@ -207,7 +210,9 @@ def _on_host(leaf: Any) -> Any:
 
 def _check_pickles(name: str, part: Any) -> None:
     """Name what does not pickle: the part, and in a function the variable."""
-    dumps: Any = library().cloudpickle.dumps
+    from ray import cloudpickle
+
+    dumps: Any = cloudpickle.dumps
     for one in dataclasses.fields(part) if dataclasses.is_dataclass(part) else ():
         _check_pickles(f"{name}.{one.name}", getattr(part, one.name))
 

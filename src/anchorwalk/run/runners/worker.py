@@ -8,7 +8,7 @@ import platform
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, NamedTuple, NoReturn
 
@@ -90,7 +90,8 @@ def apply(function: Callable[..., Any], shared: list[Any], item: Any) -> Any:
 
     given: Shared = ray.get(shared[0])
     with _like_the_driver(given.settings):
-        return jax.device_get(function(_whole(given), item))
+        (common,) = _whole(given)
+        return jax.device_get(function(common, item))
 
 
 def differences(settings: Settings) -> list[str]:
@@ -137,10 +138,7 @@ def _like_the_driver(settings: Settings) -> Iterator[None]:
 def _settings_of(settings: Settings) -> Iterator[None]:
     if settings.programs is not None:
         cache_programs(settings.programs)
-    with ExitStack() as stack:
-        stack.enter_context(jax.enable_x64(settings.x64))
-        if settings.precision is not None:
-            stack.enter_context(jax.default_matmul_precision(settings.precision))
+    with jax.enable_x64(settings.x64), jax.default_matmul_precision(settings.precision):
         yield
 
 

@@ -1,7 +1,10 @@
 """Members on disk, in a format that `docs/format.md` describes; one process writes to a run at a time."""
 
+import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from os import PathLike
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,6 @@
 """What can be done with a stored run without the network that made it: look, verify, thin, merge, prune."""
 
+import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from anchorwalk.errors import Status, StoreDamaged
 from anchorwalk.files import Damaged
 from anchorwalk.run.store import beside, folders
 from anchorwalk.run.store.base import check_same
+from anchorwalk.run.store.disk import LOG
 from anchorwalk.run.store.lock import LOCK, Lock
 from anchorwalk.run.store.manifest import COPY, NAME, Manifest, Part, check_counts, parse, read, understood
 from anchorwalk.run.store.reader import Reader
@@ -35,6 +37,8 @@ class Summary(NamedTuple):
     diverged: int  # members that are not finite
     bytes: int  # of all files
     damaged: int  # files that are missing or not whole, as far as sizes and headers tell
+    losses: int  # workers that died with a call of the run
+    given_up: tuple[int, ...]  # chains that were given up for that, and have not gone on since
 
 
 def find(folder: Path) -> list[Path]:
@@ -60,6 +64,7 @@ def summarize(folder: Path) -> Summary:
         task = f"{_targets(about['likelihood']['name'], noise)}, {size:,} parameters, {about['rows']:,} rows"
     spent = sum(info.seconds for info in infos)
     left = spent / epochs * max(0, epochs_planned - epochs) if epochs and not derived else math.nan
+    losses, given_up = _lost(folder, {chain: done.calls for chain, done in reader.progress().items()})
     return Summary(
         task=task,
         members=len(infos),
@@ -70,6 +75,8 @@ def summarize(folder: Path) -> Summary:
         diverged=sum(info.status != Status.OK for info in infos),
         bytes=sum(part.bytes for part in reader.manifest.parts),
         damaged=len(reader.damaged),
+        losses=losses,
+        given_up=given_up,
     )
 
 
@@ -78,6 +85,19 @@ def _targets(likelihood: str, noise: bool) -> str:
     if likelihood == "HeteroscedasticNormal":
         return f"normal, {'constant' if noise else 'varying'} noise"
     return likelihood
+
+
+def _lost(folder: Path, calls: Mapping[int, int]) -> tuple[int, tuple[int, ...]]:
+    """Workers that the run's log says were lost, and chains given up that have no more calls than then."""
+    losses, given_up = 0, set[int]()
+    with suppress(OSError), (folder / LOG).open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            with suppress(ValueError, TypeError, KeyError):  # a kill may have cut the last line
+                event = json.loads(line)
+                losses += len(event["losses"])
+                if event["event"] == "given up":
+                    given_up |= {int(chain) for chain in event["chains"] if calls.get(chain, 0) <= event["call"]}
+    return losses, tuple(sorted(given_up))
 
 
 def _passes(plan: Mapping[str, Any], calls: int) -> float:

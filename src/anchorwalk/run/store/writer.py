@@ -74,6 +74,7 @@ class Writer:
     def __init__(self, reader: Reader, manifest: Manifest, lock: Lock) -> None:
         self.reader, self.folder, self._lock = reader, reader.folder, lock
         self._broken: set[str] = set()
+        self._apart: set[str] = set()  # whole ones with other shapes than those that follow them
         with self._guarded():
             files.sync(self.folder.absolute().parent)
             if not manifest.is_in(self.folder):  # the copy as well: a kill may have come between the two
@@ -132,7 +133,7 @@ class Writer:
             for part in self.reader.manifest.members
             if (part.chains, part.call, part.step) == (last.chains, last.call, 1)
             and part.bytes < LARGE
-            and part.file not in self._broken
+            and part.file not in self._broken | self._apart
         }
         parts: list[Part] = []
         end = last.first + last.count
@@ -150,7 +151,8 @@ class Writer:
                 self._broken.add(part.file)
                 warn(f"the file {self.folder / part.file} is damaged: {reason}. The run goes on", DamagedWarning)
                 return
-            if not alike(pieces[-1], pieces[0]):
+            if not alike(pieces[-1], pieces[0]):  # the first training's trace, say: those before stay as they are
+                self._apart |= {one.file for one in parts[: len(pieces) - 1]}
                 return
         tensors = joined(pieces)
         merged = put_members(self.folder, tensors, last.chains, end, call=last.call)
