@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 BIN := $(VENV)/bin
 
-.PHONY: run test test-slow test-versions test-resolved lint format figures results docs docs-tables references benchmark study sequential methods optimizers imdb bench sizes versions comparison clean
+.PHONY: run test test-slow test-versions test-resolved lint format figures results docs docs-tables references benchmark study sequential methods optimizers imdb bench scale sizes versions comparison clean
 
 run: $(VENV)/installed  ## the main job: anchored against sequential anchored ensembles on the energy data
 	$(BIN)/python -m anchorwalk demo
@@ -83,6 +83,7 @@ docs-tables: $(VENV)/installed  ## the tables of the documentation, from the rec
 	$(BIN)/python tools/paper_plans_page.py
 	$(BIN)/python tools/sequential_page.py
 	$(BIN)/python tools/methods_page.py
+	$(BIN)/python tools/scale_page.py
 
 # One core each: XLA's threads bring nothing to so small a network. `make -j2 references` runs two at a time.
 REFERENCE_0 := --seed 0 --seed 1 --seed 2 --seed 3 --seed 4
@@ -122,6 +123,9 @@ bench: $(VENV)/installed  ## speed, beside a plain loop and PyTorch
 
 sizes: $(VENV)/installed  ## time and memory of the estimators by rows and columns, up to 1,000,000 x 50
 	$(BIN)/python benchmarks/sizes.py
+
+scale: $(VENV)/developed  ## what a Ray cluster costs, on a machine that has nothing else to do
+	$(BIN)/python benchmarks/scale.py
 
 versions: $(VENV)/installed  ## throughput beside another checkout: make versions OLD=path
 	$(BIN)/python benchmarks/versions.py --old $(OLD)

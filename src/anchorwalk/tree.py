@@ -11,6 +11,7 @@ import numpy as np
 from anchorwalk.types import Array, Key
 
 T = TypeVar("T")
+STATIC = "__static_fields__"  # of a class that `node` registered: another process, which gets the class as code, has to
 
 
 def node(*, static: Sequence[str] = ()) -> Callable[[type[T]], type[T]]:
@@ -21,6 +22,7 @@ def node(*, static: Sequence[str] = ()) -> Callable[[type[T]], type[T]]:
     """
 
     def register(cls: type[T]) -> type[T]:
+        setattr(cls, STATIC, tuple(static))
         names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
         leaves = [name for name in names if name not in static]
 

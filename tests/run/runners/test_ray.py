@@ -1,5 +1,6 @@
 """A Ray cluster on this machine: the same bits as Local, workers that die, and what is refused."""
 
+import dataclasses
 import json
 import os
 import threading
@@ -11,12 +12,13 @@ import numpy as np
 import pytest
 
 import anchorwalk as aw
+from anchorwalk import tree
 from anchorwalk.errors import InvalidInput, LostChainsWarning, WorkerLost
 from anchorwalk.posterior import passes
 from anchorwalk.run.runners import cluster, layout
 from anchorwalk.run.runners.ray import RaySession
 from anchorwalk.run.store import maintenance
-from helpers import leaves_equal, small_apply, small_init, small_plan, small_problem, stacked_params
+from helpers import LinearGaussian, leaves_equal, small_apply, small_init, small_plan, small_problem, stacked_params
 from rays import kill, workers
 
 ray = pytest.importorskip("ray")
@@ -172,6 +174,35 @@ def test_states_that_a_node_took_with_it_are_sent_from_here(two_workers, monkeyp
     found = run(small_plan(2, members=40), aw.Ray(lanes=2))
     assert lost
     assert same(found, run(small_plan(2, members=40), aw.Local(lanes=2)))
+
+
+def test_a_method_of_the_users_script(two_workers):
+    """Its class is not to be imported on workers, and comes there as code."""
+
+    @tree.node()
+    @dataclasses.dataclass(frozen=True)
+    class Counting:
+        first: float
+
+        def prepare(self, key, problem):
+            return problem
+
+        def calls(self, problem, members):
+            for _ in range(members):
+                yield aw.Call("count")
+
+        def start(self, keys, problem, attempt):
+            return jnp.zeros(3) + self.first
+
+        def step(self, keys, problem, state, call, number):
+            return state + 1, aw.Draws({"w": state[None]}, jnp.zeros((1, 0)), jnp.ones(1, bool), {})
+
+    problem = LinearGaussian().problem
+    found = aw.sample(KEY, problem, aw.Plan(Counting(0.5), chains=2, members=3), runner=aw.Ray(), callbacks=[])
+    assert [float(member.params["w"][0]) for member in found] == [0.5, 1.5, 2.5] * 2
+    registered = jax.tree_util.register_dataclass(type("Mine", (Counting,), {}), ["first"], [])
+    with pytest.raises(InvalidInput, match="the class Mine, a pytree in your script only, expected one that workers"):
+        aw.sample(KEY, problem, aw.Plan(registered(0.5), chains=2), runner=aw.Ray(), callbacks=[])
 
 
 def test_an_error_of_the_work_is_the_users(two_workers):

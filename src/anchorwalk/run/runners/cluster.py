@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from anchorwalk import checks
+from anchorwalk.errors import InvalidInput
 from anchorwalk.run.programs import wide_floats
 from anchorwalk.run.runners.layout import cores
 from anchorwalk.run.runners.worker import Settings, Shared, refuse
@@ -150,6 +151,8 @@ def check_workers(ray: Any, resources: Mapping[str, float], shared: Shared) -> N
         try:
             found = ray.get(reference)
         except ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, InvalidInput):
+                raise error.cause from None
             remedy = "Install what is missing, or first call ray.init(address=, runtime_env={'working_dir': '.'})."
             expected = "anchorwalk and the modules of your network there"
             checks.reject("Ray", f"a worker on {host} that cannot begin ({error.cause!r})", expected, remedy)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import jax
 
-from anchorwalk import checks
+from anchorwalk import checks, tree
 from anchorwalk.run.machine import of_machine
 from anchorwalk.run.programs import cache_programs
 from anchorwalk.run.runners.base import Job, Layout
@@ -151,4 +151,11 @@ def _whole(given: Shared) -> Any:
 def structure(skeleton: bytes, paths: tuple[str, ...]) -> Any:
     """The structure, with functions, of a skeleton whose modules are in one of these folders too."""
     sys.path += [path for path in paths if path not in sys.path]
-    return jax.tree.structure(pickle.loads(skeleton))  # noqa: S301  # from the driver, as this function is
+    whole = pickle.loads(skeleton)  # noqa: S301  # from the driver, as this function is
+    while unknown := [type(leaf) for leaf in jax.tree.leaves(whole) if not isinstance(leaf, int)]:
+        # A class of the user's script comes as code, and is no pytree here yet.
+        if not hasattr(unknown[0], tree.STATIC):
+            given = f"the class {unknown[0].__name__}, a pytree in your script only"
+            checks.reject("Ray", given, "one that workers can import", "Define and register it in a module.")
+        tree.node(static=getattr(unknown[0], tree.STATIC))(unknown[0])
+    return jax.tree.structure(whole)
