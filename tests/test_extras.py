@@ -40,6 +40,8 @@ assert mean.shape == std.shape == (64,)
     + "import haiku as hk\n"
     + SAMPLE.format(network="aw.from_haiku(lambda x: hk.Linear(1)(x), x[:1])", callbacks="[]"),
     "arviz": DATA + MLP + "print(aw.to_arviz(posterior, x, y[:, None]))\n",
+    "ray": DATA
+    + MLP.replace("callbacks=[]", "callbacks=[], runner=aw.Ray(workers=1)"),
     "tensorboard": DATA
     + SAMPLE.format(network="aw.networks.mlp(3, (5,), 1)", callbacks="[aw.TensorBoard('board')]")
     + "from pathlib import Path; assert list(Path('board').rglob('*tfevents*'))\n",
@@ -104,6 +106,7 @@ def test_what_is_missing_is_named(fresh, tmp_path):
         "import anchorwalk as aw; aw.to_arviz(None, None)": "anchorwalk[arviz]",
         "import anchorwalk as aw; aw.TensorBoard('x')": "anchorwalk[tensorboard]",
         "import anchorwalk as aw; aw.MLflow()": "anchorwalk[mlflow]",
+        "import anchorwalk as aw; aw.Ray()": "anchorwalk[ray]",
     }
     for code, extra in missing.items():
         assert extra in run([commands / "python", "-c", code], tmp_path, code=1)

@@ -65,6 +65,7 @@ class Ray:
     other_machines: bool = False
 
     def __post_init__(self) -> None:
+        cluster.library()
         if self.address is not None and not isinstance(self.address, str):
             checks.reject("Ray(address=)", repr(self.address), '"auto", "host:port" or None', "Pass one of them.")
         for name in ("workers", "lanes"):
