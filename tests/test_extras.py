@@ -40,8 +40,7 @@ assert mean.shape == std.shape == (64,)
     + "import haiku as hk\n"
     + SAMPLE.format(network="aw.from_haiku(lambda x: hk.Linear(1)(x), x[:1])", callbacks="[]"),
     "arviz": DATA + MLP + "print(aw.to_arviz(posterior, x, y[:, None]))\n",
-    "ray": DATA
-    + MLP.replace("callbacks=[]", "callbacks=[], runner=aw.Ray(workers=1)"),
+    "ray": DATA + MLP.replace("callbacks=[]", "callbacks=[], runner=aw.Ray(workers=1)"),
     "tensorboard": DATA
     + SAMPLE.format(network="aw.networks.mlp(3, (5,), 1)", callbacks="[aw.TensorBoard('board')]")
     + "from pathlib import Path; assert list(Path('board').rglob('*tfevents*'))\n",

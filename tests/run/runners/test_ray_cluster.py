@@ -33,7 +33,7 @@ def nodes(monkeypatch):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
         found = Cluster(initialize_head=True, head_node_args={**small, "include_dashboard": False})
-        found.add_node(**small)
+        found.second = found.add_node(**small)
         found.wait_for_nodes()
         yield found
         ray.shutdown()
@@ -75,8 +75,8 @@ def test_nodes_come_and_go(nodes, tmp_path):
                 warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
                 changed.append(nodes.add_node(num_cpus=1, object_store_memory=100 * 2**20))
         if report.members_done > 2500 and len(changed) == 1:
-            changed.append(nodes.list_all_nodes[1])
-            nodes.remove_node(changed[1], allow_graceful=False)
+            changed.append(nodes.second)
+            nodes.remove_node(nodes.second, allow_graceful=False)
 
     found = run(plan, aw.Ray(nodes.address, lanes=1), tmp_path, [change])
     assert len(changed) == 2

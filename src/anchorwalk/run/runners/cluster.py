@@ -126,13 +126,16 @@ def settings(machine: Mapping[str, Any], strict: bool) -> Settings:
 
 def places(ray: Any, resources: Mapping[str, float]) -> int:
     """Tasks of these resources that the cluster's nodes can carry out at a time, whoever else uses them."""
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    wanted = {name: amount for name, amount in resources.items() if amount}
-    return sum(min(int(node.get(name, 0) // amount) for name, amount in wanted.items()) for node in nodes)
+    return sum(_places_on(node, resources) for node in ray.nodes())
+
+
+def _places_on(node: Mapping[str, Any], resources: Mapping[str, float]) -> int:
+    wanted, there = {name: amount for name, amount in resources.items() if amount}, node["Resources"]
+    return min(int(there.get(name, 0) // amount) for name, amount in wanted.items()) if node["Alive"] else 0
 
 
 def check_workers(ray: Any, resources: Mapping[str, float], shared: Shared) -> None:
-    """Look at a worker of each node before any work: whether it has what a task needs, and is like the driver.
+    """Look at a worker of each node that has room, before any work: whether it can begin and is like the driver.
 
     Raises:
         InvalidInput: No node with the resources, or one without anchorwalk or of another environment.
@@ -141,13 +144,13 @@ def check_workers(ray: Any, resources: Mapping[str, float], shared: Shared) -> N
         nodes = "; ".join(str(_plain(node["Resources"])) for node in ray.nodes() if node["Alive"])
         remedy = "Ask for less, or add such a node."
         checks.reject("Ray(resources=)", f"{dict(resources)} of a cluster with {nodes}", "what one node has", remedy)
-    asked, strategies = {}, ray.util.scheduling_strategies
+    asked, strategies = [], ray.util.scheduling_strategies
     for node in ray.nodes():
-        if node["Alive"]:
+        if _places_on(node, resources):
             where = strategies.NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
             look = ray.remote(_look()).options(**options({}), scheduling_strategy=where)
-            asked[node["NodeManagerHostname"]] = look.remote(shared.skeleton, tuple(shared.settings))
-    for host, reference in asked.items():
+            asked.append((node["NodeManagerHostname"], look.remote(shared.skeleton, tuple(shared.settings))))
+    for host, reference in asked:
         try:
             found = ray.get(reference)
         except ray.exceptions.RayTaskError as error:
@@ -241,4 +244,4 @@ def _variables(part: Any) -> dict[str, Any]:
     with suppress(TypeError):
         found = inspect.getclosurevars(function)
         return {**found.nonlocals, **found.globals}
-    return dict(getattr(part, "__dict__", {}))
+    return {}
