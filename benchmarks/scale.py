@@ -145,6 +145,37 @@ def overhead(epochs, members, workers, rows):
     return {"round_seconds": found["local"] * workers / plan.total, "rounds": plan.total, **found}
 
 
+class Maps:
+    """Rows of memory maps."""
+
+    def __init__(self, folder, *parts):
+        names = [f"{folder}/{place}.npy" for place in range(len(parts))]
+        for name, part in zip(names, parts, strict=True):
+            np.save(name, part)
+        self.parts = [np.load(name, mmap_mode="r") for name in names]
+
+    def __len__(self):
+        return len(self.parts[0])
+
+    def __getitem__(self, indices):
+        return tuple(part[indices] for part in self.parts)
+
+
+def streaming(rows, repeats):
+    """Seconds of an epoch of LeNet on rows in memory and on those of memory maps, compiled before."""
+    data = tuple(np.concatenate([part] * -(-rows // len(part)))[:rows] for part in LENET.data())
+    network, seconds = LENET.network(), {"memory": [], "map": []}
+    training = aw.Training(aw.Adam(1e-3), 1, LENET.batch_size, evaluate=False)
+    with tempfile.TemporaryDirectory(dir=ROOT) as folder:
+        for name, source in {"memory": data, "map": Maps(folder, *data)}.items():
+            problem = aw.Problem(network.init, network.apply, aw.Categorical(), aw.Prior(scale=0.1), data=source)
+            for _ in range(1 + repeats):
+                plan = aw.Plan(aw.AE(training), chains=1)
+                infos = aw.sample(KEY, problem, plan, runner=aw.Local(1, 1), callbacks=[]).infos
+                seconds[name].append(infos[0].seconds)
+    return {name: statistics.median(values[1:]) for name, values in seconds.items()}
+
+
 def resnet():
     """What the predictions of the page need of ResNet-20: bytes of a round and seconds of an epoch."""
     shape = cost.SHAPES["cifar10"]
@@ -172,6 +203,7 @@ def main():
         "commits": [commits(size, 20) for size in sizes],
         "resnet20": {"bytes_of_round": 4_000_000, "epoch_seconds": 1.0, **MEMBERS} if given.tiny else resnet(),
     }
+    record["streaming"] = streaming(56 * 2 if given.tiny else 7_000, 1 if given.tiny else 5)
     with cluster.connected(None, given.workers, room=2**30):
         record["rounds"] = [rounds(size, given.workers, 0.5 if given.tiny else 10.0) for size in sizes]
         record["overhead"] = {

@@ -89,6 +89,8 @@ def measured(record):
             f"So the driver takes {1 / model.way.fixed if model.way.fixed else float('inf'):,.0f} rounds/s at the most, "
             f"{model.way.rate / 1e6:,.0f} MB/s of them, and commits {1 / model.commit.fixed if model.commit.fixed else float('inf'):,.0f} "
             f"rounds/s and {model.commit.rate / 1e6:,.0f} MB/s.",
+            f"An epoch of LeNet on [rows of memory maps](howto/large_data.md) runs at "
+            f"{record['streaming']['memory'] / record['streaming']['map']:.2f} of its speed on rows in memory.",
             "LeNet on the cluster, in the speed of the same number of threads in one process:",
             table(["seconds of a round", "as it is", "each call a task of its own"], over),
         ]

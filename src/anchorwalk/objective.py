@@ -12,8 +12,9 @@ import jax
 import jax.numpy as jnp
 
 from anchorwalk import tree
+from anchorwalk.data import Data
 from anchorwalk.likelihoods import NormalLikelihood, VaryingNoise
-from anchorwalk.problem import Data, Problem
+from anchorwalk.problem import Problem
 from anchorwalk.types import Array, Params
 
 
@@ -23,10 +24,12 @@ class Batch(NamedTuple):
     Attributes:
         indices: Row numbers, always `batch_size` of them.
         present: 1 for rows that count, 0 for those that only fill up a batch.
+        following: Row numbers of the batch after this one, for data that are read while a run trains.
     """
 
     indices: Array
     present: Array
+    following: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class Batches:
         order: Row numbers, the first `n` of which count.
         n: Rows that count.
         size: Rows of a batch at most.
+        ahead: Whether a batch says which one follows.
 
     Example:
         >>> import jax.numpy as jnp
@@ -51,6 +55,7 @@ class Batches:
     order: Array
     n: Any
     size: int
+    ahead: bool = False
 
     @property
     def steps(self) -> Any:
@@ -58,10 +63,14 @@ class Batches:
         return -(-self.n // self.size)
 
     def __getitem__(self, step: Any) -> Batch:
+        indices, present = self._rows(step)
+        return Batch(indices, present, self._rows(jnp.minimum(step + 1, self.steps - 1))[0] if self.ahead else None)
+
+    def _rows(self, step: Any) -> tuple[Array, Array]:
         rows, more = self.n // self.steps, self.n % self.steps
         start, own = step * rows + jnp.minimum(step, more), rows + (step < more)
         position = jnp.arange(self.size)
-        return Batch(jnp.take(self.order, start + position, mode="clip"), position < own)
+        return jnp.take(self.order, start + position, mode="clip"), position < own
 
     def add(self, start: Any, function: Callable[[Batch], Any]) -> Any:
         """The start, and what a function gives for each batch, added up."""
@@ -74,7 +83,7 @@ class Batches:
 
 def in_order(data: Data, size: int) -> Batches:
     """All rows of the data in their own order, in batches."""
-    return Batches(jnp.arange(data.room), data.n, size)
+    return Batches(jnp.arange(data.room), data.n, size, data.streamed)
 
 
 def anchored_loss(
@@ -112,7 +121,7 @@ def log_likelihood(
     even: Array | None = None,
 ) -> Array:
     """Weighted log-likelihood of each row of a batch of `data`."""
-    rows = data.take(batch.indices)
+    rows = data.take(batch.indices, batch.following)
     outputs = problem.apply(params, rows.x)
     outputs = outputs.astype(tree.precise(outputs.dtype))
     if even is not None:

@@ -10,53 +10,10 @@ import numpy as np
 from jax.tree_util import Partial
 
 from anchorwalk import checks, tree
+from anchorwalk.data import Data, Reader, Source, Streamed
 from anchorwalk.likelihoods import Likelihood
 from anchorwalk.prior import Prior
-from anchorwalk.types import Apply, Array, HostArray, Init, Inputs, Key, Params
-
-
-@tree.node()
-@dataclass(frozen=True, eq=False)
-class Data:
-    """Rows of inputs, targets and weights, as arrays on the host.
-
-    The arrays may be longer than the data: rows after the first `rows` fill up and are never used. That number is a
-    leaf, so that a compiled program serves all data whose arrays have the same shapes.
-    """
-
-    x: Inputs
-    y: Array
-    weights: Array
-    rows: int | None = None
-
-    @property
-    def room(self) -> int:
-        """Rows of the arrays."""
-        return int(self.y.shape[0])
-
-    @property
-    def n(self) -> int:
-        """Number of rows N; traced inside compiled programs where the arrays are longer."""
-        return self.room if self.rows is None else self.rows
-
-    def take(self, indices: Array) -> "Data":
-        """The rows at `indices`, inside compiled programs."""
-        x, y, weights = jax.tree.map(lambda leaf: jnp.take(leaf, indices, axis=0), (self.x, self.y, self.weights))
-        return Data(x, y, weights)
-
-    def select(self, indices: HostArray) -> "Data":
-        """The rows at `indices`, on the host: nothing is compiled."""
-        return Data(*jax.tree.map(lambda leaf: np.asarray(leaf)[indices], (self.x, self.y, self.weights)))
-
-    def filled(self, room: int) -> "Data":
-        """The same data in arrays of `room` rows or more."""
-        more = room - self.room
-
-        def longer(array: Array) -> Any:
-            return np.concatenate([array, np.repeat(array[:1], more, axis=0)]) if more > 0 else array
-
-        x, y, weights = jax.tree.map(longer, (self.x, self.y, self.weights))
-        return Data(x, y, weights, self.n)
+from anchorwalk.types import Apply, Init, Inputs, Key, Params
 
 
 @tree.node(static=("apply",))
@@ -75,7 +32,9 @@ class Problem:
         likelihood: Such as `Categorical()` or `Normal(scale=...)`, or your own (see `Likelihood`).
         prior: An independent normal prior.
         data: Inputs x (any pytree of arrays with a leading axis of N rows) and targets y. Floats are cast
-            to the parameters' dtype (targets to float32 at least), integers kept.
+            to the parameters' dtype (targets to float32 at least), integers kept. Or a source, for rows that do not
+            fit into memory: an object whose `len` is N and whose `source[indices]`, for an array of row numbers in any
+            order, is such a pair (x, y) of those rows. It is read in threads while the device trains.
         weights: A weight of each row that multiplies its log-likelihood, shape (N,).
         validation: Rows (x, y) for trainings that keep their best epoch; without them such a run holds
             back a tenth of the data.
@@ -109,7 +68,7 @@ class Problem:
         apply: Apply,
         likelihood: Likelihood,
         prior: Prior,
-        data: tuple[Inputs, Any],
+        data: tuple[Inputs, Any] | Source,
         weights: Any = None,
         validation: tuple[Inputs, Any] | None = None,
     ) -> None:
@@ -124,7 +83,8 @@ class Problem:
         set_field(self, "apply", apply)
         set_field(self, "likelihood", likelihood)
         set_field(self, "prior", prior.resolve(like))
-        set_field(self, "data", _check_data("data", data, weights, apply, like, likelihood, dtype))
+        check = _streamed if _is_source(data) else _check_data
+        set_field(self, "data", check("data", data, weights, apply, like, likelihood, dtype))
         held_back = None
         if validation is not None:
             held_back = _check_data("validation", validation, None, apply, like, likelihood, dtype)
@@ -168,6 +128,9 @@ class Problem:
             >>> split.data.n, split.validation.n
             (18, 2)
         """
+        if self.data.streamed:
+            remedy = "Pass validation=(x, y), some rows in memory."
+            checks.reject("hold_back", "rows that are read while a run trains", "rows in memory", remedy)
         if self.validation is not None:
             remedy = "Use them, or make the problem without validation=."
             checks.reject("hold_back", "a problem with validation rows", "one without", remedy)
@@ -297,6 +260,34 @@ def _check_data(
     targets = likelihood.check(check_apply("apply", apply, like, x, n), y, argument)
     # Targets and weights enter sums over rows: half precision would be too little for them.
     return Data(x, _cast(what, targets, tree.precise(dtype)), _check_weights(weights, n, tree.precise(dtype)))
+
+
+def _is_source(data: Any) -> bool:
+    plain = (tuple, list, dict, str, bytes, np.ndarray, jax.Array)
+    return isinstance(data, Source) and not isinstance(data, plain) and not hasattr(data, "dtype")
+
+
+def _streamed(
+    argument: str, source: Source, weights: Any, apply: Apply, like: Params, likelihood: Likelihood, dtype: Any
+) -> Data:
+    """Data that are read from a source; a few of its rows are looked at here, each batch when it is read."""
+    if weights is not None:
+        remedy = "Leave weights= out, or pass arrays as data=."
+        checks.reject("weights", "weights of rows that are read while a run trains", "None", remedy)
+    if not len(source):
+        checks.reject(argument, "a source of 0 rows", "at least one row", "Check how it was opened.")
+
+    def cast(pair: Any, n: int) -> tuple[Inputs, Any, Any]:
+        rows = _check_data(argument, pair, None, apply, like, likelihood, dtype)
+        if rows.room != n:
+            checks.reject(
+                argument, f"{rows.room} rows of a source for {n} indices", f"{n} rows", "Return each of them."
+            )
+        return rows.x, rows.y, rows.weights
+
+    reader = Reader(source, cast)
+    x, y, ones = reader.rows(np.zeros(1, np.int64))
+    return Streamed(x, y, ones, reader=reader)
 
 
 def _check_weights(weights: Any, n: int, dtype: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The files of the page on clusters, run as Slurm would run them, with plain processes in its place."""
+"""The files of the page on clusters, run as Slurm would run them, with plain processes in its place; and large data."""
 
 import os
 import re
@@ -11,7 +11,8 @@ import pytest
 import anchorwalk as aw
 from helpers import leaves_equal, stacked_params
 
-PAGE = (Path(__file__).parent.parent.parent / "docs" / "howto" / "cluster.md").read_text()
+DOCS = Path(__file__).parent.parent.parent / "docs" / "howto"
+PAGE = (DOCS / "cluster.md").read_text()
 FILES = dict(re.findall(r"<!-- ([\w.]+) -->\n```\w+\n(.*?)```", PAGE, re.S))
 COMMANDS = {
     "python": f'exec {sys.executable} "$@"',
@@ -54,3 +55,11 @@ def test_the_array_makes_the_run_of_one_call(folder):
     whole = aw.sample(scope["jax"].random.key(0), scope["problem"], plan, callbacks=[])
     assert leaves_equal(stacked_params(found), stacked_params(whole))
     assert (len(found), found.complete) == (12, True)
+
+
+def test_the_page_on_large_data(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (block,) = re.findall(r"```python\n(.*?)```", (DOCS / "large_data.md").read_text(), re.S)
+    scope = {}
+    exec(block, scope)
+    assert len(scope["posterior"]) == 6

@@ -14,6 +14,7 @@ RECORD = {
     "rounds": [[1_000, 2e-3 + 1e-5], [1_000_000, 2e-3 + 1e-2], [100_000_000, 2e-3 + 1.0]],
     "commits": [[1_000, 1e-3], [1_000_000, 1e-3], [100_000_000, 1e-3]],
     "overhead": {"short": {"round_seconds": 0.01, "local": 1.0, "ray": 1.25, "ray, each call by itself": 2.0}},
+    "streaming": {"memory": 0.9, "map": 1.0},
     "resnet20": {"bytes_of_round": 1_000_000, "epoch_seconds": 100.0, "long": 451, "epochs": [100, 2]},
 }
 
@@ -56,3 +57,4 @@ def test_the_page_is_made_from_a_record(page):
     assert "Not measured" not in text
     assert "| 10 ms | 0.80 | 0.50 |" in text
     assert "| 1,000 | 100 |" in text
+    assert "runs at 0.90 of its speed" in text

@@ -45,6 +45,7 @@ class AE(member.FromScratch, Settings):
     shared_order: bool = False
 
     title = "Anchored ensemble"
+    streams = True
 
     def prepare(self, key: Key, problem: Problem) -> Problem:
         """Hold validation rows back, where the best epoch is kept."""

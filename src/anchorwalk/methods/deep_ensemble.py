@@ -33,3 +33,4 @@ class DeepEnsemble(member.FromScratch, Settings):
     shared_order: bool = False
 
     title = "Deep ensemble, without anchors"
+    streams = True

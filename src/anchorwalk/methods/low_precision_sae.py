@@ -44,6 +44,7 @@ class LowPrecisionSAE(SAE):
     points: int = 4
 
     title = "Sequential anchored ensemble in low precision"
+    streams = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -29,3 +29,4 @@ class MAP(member.FromScratch, Settings):
     training: Training
 
     title = "Maximum a posteriori estimate"
+    streams = True

@@ -103,7 +103,10 @@ def check_training(argument: str, training: object) -> Training:
 
 
 def check_perturbs(method: str, perturb_targets: bool, problem: Problem) -> None:
-    """Refuse perturbed targets where the likelihood cannot perturb them."""
+    """Refuse perturbed targets where the likelihood cannot perturb them, or the targets are not in memory."""
+    if perturb_targets and problem.data.streamed:
+        given = "True with rows that are read while a run trains"
+        checks.reject(f"{method}(perturb_targets=)", given, "rows in memory", "Set perturb_targets=False.")
     if perturb_targets and not isinstance(problem.likelihood, NormalLikelihood):
         given = f"True with {type(problem.likelihood).__name__}()"
         checks.reject(f"{method}(perturb_targets=)", given, "a normal likelihood", "Set perturb_targets=False.")

@@ -64,6 +64,7 @@ class SAE(Settings):
     shift_start: bool = False
 
     title = "Sequential anchored ensemble"
+    streams = True
 
     @property
     def one_member(self) -> bool:

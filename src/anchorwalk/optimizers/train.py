@@ -9,10 +9,11 @@ import numpy as np
 import optax
 
 from anchorwalk import tree
+from anchorwalk.data import Data
 from anchorwalk.objective import Batch, Batches, anchored_loss, validation_loss
 from anchorwalk.optimizers.soap import Renewing
 from anchorwalk.optimizers.training import Training
-from anchorwalk.problem import Data, Problem
+from anchorwalk.problem import Problem
 from anchorwalk.types import Array, Key, Params
 
 
@@ -60,7 +61,7 @@ def random_order(key: Key, n: Any, room: int) -> Array:
 
 def shuffled(key: Key, data: Data, size: int) -> Batches:
     """One epoch: every row once, in random order, in batches."""
-    return Batches(random_order(key, data.n, data.room), data.n, size)
+    return Batches(random_order(key, data.n, data.room), data.n, size, data.streamed)
 
 
 class Trained(NamedTuple):

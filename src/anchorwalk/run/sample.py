@@ -138,6 +138,10 @@ def _runs(
 ) -> list[Posterior]:
     """Check all arguments; then runs side by side, or one by one where each has data of its own, as rows held back."""
     check_run(problem, plan)
+    if problem.data.streamed and not getattr(plan.method, "streams", False):
+        given = f"{type(plan.method).__name__} on rows that are read while a run trains"
+        expected = "rows in memory, or SAE, AE, DeepEnsemble or MAP"
+        checks.reject("data", given, expected, "Pass arrays as data=.")
     opened, selected = [_open(store) for store in stores], _check_chains(chains, plan)
     if isinstance(runner, str):
         checks.choice("runner", runner, ("auto",))
@@ -229,7 +233,7 @@ def _described(
         "prior": serialise.prior_to_json(given.prior),
         "likelihood": serialise.likelihood_to_json(given.likelihood),
         "inputs": serialise.inputs_to_json(given.data.x),
-        "rows": int(np.count_nonzero(np.asarray(given.data.weights)[: given.n])),  # those that fill up do not count
+        "rows": given.data.used,
     }
     return header, about
 

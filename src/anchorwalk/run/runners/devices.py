@@ -56,6 +56,9 @@ class Devices:
 
     def open(self, method: Method, problem: Problem, layout: Layout, chains: int) -> LocalSession:
         """Put the data on all devices; one thread, since each block uses all of them."""
+        if problem.data.streamed:
+            remedy = "Pass runner=Local()."
+            checks.reject("data", "rows that are read while a run trains, on several devices", "one device", remedy)
         needed = self._devices[: -(-chains // layout.lanes)]
         return LocalSession(method, problem, layout, 1, Mesh(needed, ("devices",)))
 
