@@ -108,7 +108,9 @@ def test_workers_make_the_same_runs(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", [("uci_gap", "--method", "sae"), ("dermamnist", "--method", "ae")])
+@pytest.mark.parametrize(
+    "task", [("uci_gap", "--method", "sae", "--budget", "200"), ("dermamnist", "--method", "map", "--budget", "2")]
+)
 def test_a_cluster_makes_the_same_runs(task, tmp_path, data_folder):
     """Runs whose chains share blocks, and runs by themselves, whose members go into folders."""
     rows = ("--rows", "60", "--test-rows", "20") if task[0] == "dermamnist" else ()
@@ -117,8 +119,6 @@ def test_a_cluster_makes_the_same_runs(task, tmp_path, data_folder):
         "run",
         *task,
         *rows,
-        "--budget",
-        "200",
         "--runs",
         "2",
         "--quiet",

@@ -92,7 +92,7 @@ from helpers import small_plan, small_problem
 address = None if {address!r} == "own" else {address!r}
 if __name__ == "__main__":
     print("begun", flush=True)
-    posterior = aw.sample(jax.random.key(7), small_problem(), small_plan(4, members=1500),
+    posterior = aw.sample(jax.random.key(7), small_problem(), small_plan(4, members=500),
                           runner=aw.Ray(address, workers=2, lanes=1), store={folder!r}, callbacks=[])
     print(len(posterior), posterior.complete)
 """
@@ -111,12 +111,12 @@ def begin(folder, address):
 
 @pytest.mark.parametrize("own", [False, True])
 def test_a_driver_that_is_killed_resumes(nodes, own, tmp_path):
-    plan = small_plan(4, members=1500)
+    plan = small_plan(4, members=500)
     driver = begin(tmp_path, "own" if own else nodes.address)
     driver.send_signal(signal.SIGKILL)
     driver.communicate()
     before = len(aw.load(tmp_path, small_apply))
-    assert 0 < before < 6000
+    assert 0 < before < 2000
     found = run(plan, aw.Ray(nodes.address, lanes=1), tmp_path)
     assert leaves_equal(stacked_params(found), stacked_params(run(plan, aw.Local(lanes=1))))
 
@@ -128,4 +128,4 @@ def test_control_c_ends_after_what_is_under_way(tmp_path):
     assert driver.returncode == 0, errors
     assert "False" in output
     assert "the run was interrupted with" in errors
-    assert 0 < len(aw.load(tmp_path, small_apply)) < 6000
+    assert 0 < len(aw.load(tmp_path, small_apply)) < 2000

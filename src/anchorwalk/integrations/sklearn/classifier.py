@@ -15,6 +15,7 @@ from anchorwalk.likelihoods import Categorical
 from anchorwalk.networks import Network
 from anchorwalk.posterior.prediction import Prediction
 from anchorwalk.prior import Prior
+from anchorwalk.run.runners import Runner
 from anchorwalk.types import HostArray
 
 
@@ -110,6 +111,7 @@ class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
         store: str | None = None,
         random_state: Any = None,
         verbose: bool | int = False,
+        runner: str | Runner = "auto",
     ) -> None:
         super().__init__(
             method,
@@ -129,6 +131,7 @@ class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
             store=store,
             random_state=random_state,
             verbose=verbose,
+            runner=runner,
         )
         self.class_weight = class_weight
 

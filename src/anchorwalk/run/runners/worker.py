@@ -154,8 +154,8 @@ def structure(skeleton: bytes, paths: tuple[str, ...]) -> Any:
     whole = pickle.loads(skeleton)  # noqa: S301  # from the driver, as this function is
     while unknown := [type(leaf) for leaf in jax.tree.leaves(whole) if not isinstance(leaf, int)]:
         # A class of the user's script comes as code, and is no pytree here yet.
-        if not hasattr(unknown[0], tree.STATIC):
+        if tree.STATIC not in vars(unknown[0]):
             given = f"the class {unknown[0].__name__}, a pytree in your script only"
             checks.reject("Ray", given, "one that workers can import", "Define and register it in a module.")
-        tree.node(static=getattr(unknown[0], tree.STATIC))(unknown[0])
+        tree.node(static=vars(unknown[0])[tree.STATIC])(unknown[0])
     return jax.tree.structure(whole)
