@@ -32,6 +32,7 @@ from anchorwalk.types import HostArray
 
 STEP_SIZE = 0.2
 """Step of the anchors' walk between members, in prior standard deviations."""
+SEEDS = np.iinfo(np.int32).max
 FEW, CALL, CALL_FEW = 1024, 1024, 64
 """Up to FEW rows are predicted CALL_FEW at a time, more of them CALL at a time.
 
@@ -141,12 +142,20 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
 
     # Fitting.
 
-    def _fit(self, x: Any, y: Any, sample_weight: Any, **checked: Any) -> Self:
-        going_on = self.warm_start and hasattr(self, "plan_")
+    @property
+    def _going_on(self) -> bool:
+        """Whether a fit adds to the members of the one before."""
+        return bool(self.warm_start) and hasattr(self, "plan_")
+
+    def _next_seed(self) -> int:
+        """The seed of a fit; it is drawn once, before all else."""
+        return self._seed if self._going_on else int(check_random_state(self.random_state).randint(SEEDS))
+
+    def _fit(self, x: Any, y: Any, sample_weight: Any, seed: int, **checked: Any) -> Self:
+        going_on = self._going_on
         if going_on and self._frozen:
             remedy = "Go on from save() and load(), or set warm_start=False."
             checks.reject("fit with warm_start", "an estimator unpickled without its chains", "its chains", remedy)
-        seed = self._seed if going_on else int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         x, y, encoder = self._learned(x, y, seed, **checked)
         weights = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
         weights = weights * self._row_weights(y)
@@ -250,7 +259,7 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
     def _draws(self, x: Any, n_samples: int, random_state: Any) -> HostArray:
         """Draws, shape (n_samples, rows, ...)."""
         prediction, rows = self._predicted(x)
-        seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+        seed = int(check_random_state(random_state).randint(SEEDS))
         return prediction.draws(jax.random.key(seed), checks.count("n_samples", n_samples))[:, :rows]
 
     # Storage.

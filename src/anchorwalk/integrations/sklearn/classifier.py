@@ -144,7 +144,7 @@ class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
             sample_weight: A weight of each row that multiplies its log-likelihood.
         """
         _check_kinds(y)
-        return self._fit(X, y, sample_weight)
+        return self._fit(X, y, sample_weight, self._next_seed())
 
     def predict_proba(self, X: Any) -> HostArray:  # noqa: N803
         """Averaged probability of each class, shape (rows, classes)."""

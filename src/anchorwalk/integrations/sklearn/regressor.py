@@ -5,11 +5,14 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.metrics import r2_score
+from sklearn.utils import _safe_indexing, check_X_y
+from sklearn.utils.validation import _check_sample_weight
 
 from anchorwalk import checks
 from anchorwalk.errors import ScaleWarning, warn
-from anchorwalk.integrations.sklearn import networks
+from anchorwalk.integrations.sklearn import conformal, networks
 from anchorwalk.integrations.sklearn.base import STEP_SIZE, Ensemble
+from anchorwalk.integrations.sklearn.encoding import is_table
 from anchorwalk.integrations.sklearn.networks import Maker
 from anchorwalk.integrations.sklearn.scaling import FARTHEST, Scaling
 from anchorwalk.likelihoods import HeteroscedasticNormal, Likelihood, Normal
@@ -31,6 +34,13 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
             "varying", one that depends on the features; or a number, its standard deviation.
         perturb_targets: Whether anchored members' targets are moved by draws of the noise. Without it, as in the
             paper, members agree too much where the data are many, and take for signal what is noise.
+        calibrate: "conformal" holds a fifth of the rows back from training, 19 at least and 2000 at most. Intervals and
+            quantiles then go as far from the mean, in predictive standard deviations, as these n rows ask for:
+            `predict_interval(X, coverage=c)` takes the ceil((n + 1) c)-th smallest of their distances. If new rows and
+            those held back are exchangeable, as random rows of one population are, the interval holds a new target with
+            a probability from c to c + 1 / (n + 1) (the upper end without ties), whatever the members are worth: on
+            average over fits and rows, not for each row. "auto" does so from 500 rows on, where a fifth is
+            enough for intervals of 99%. "none", the default, takes quantiles of the mixture.
         quantiles: What `predict` returns in place of the mean, such as (0.05, 0.95), shape (rows, quantiles): for tools
             that ask for nothing else, such as `cross_val_predict` and `GridSearchCV.predict`. `score` takes the mean.
         hidden: Units of each hidden layer.
@@ -61,6 +71,8 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
         posterior_: The `anchorwalk.Posterior`: members, losses, predictions, diagnostics. Its targets are standardised.
         plan_: The `anchorwalk.Plan` that was run.
         loss_curve_: The loss in each epoch, in nats a row, averaged over chains; members of a chain follow each other.
+        calibration_scores_: With `calibrate`, distances of the targets held back from the predictive mean, in standard
+            deviations, sorted, shape (rows held back,) or (rows held back, targets); else None.
         n_iter_: Epochs spent.
         encoder_: What makes numbers of a table's columns; None where X was an array.
         n_features_in_: Number of features, or of columns.
@@ -82,6 +94,7 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
         *,
         noise: str | float = "constant",
         perturb_targets: bool = True,
+        calibrate: str = "none",
         quantiles: tuple[float, ...] | None = None,
         hidden: tuple[int, ...] = (50,),
         network: Network | Maker | None = None,
@@ -123,6 +136,7 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
         )
         self.noise = noise
         self.perturb_targets = perturb_targets
+        self.calibrate = calibrate
         self.quantiles = quantiles
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803  # scikit-learn's name
@@ -131,13 +145,45 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
         Args:
             X: Features, shape (rows, features).
             y: Targets, shape (rows,) or (rows, targets).
-            sample_weight: A weight of each row that multiplies its log-likelihood.
+            sample_weight: A weight of each row that multiplies its log-likelihood. `calibrate` holds back no row of
+                weight zero, and counts all others alike.
         """
         if isinstance(self.noise, str):
             checks.choice("noise", self.noise, NOISES)
         else:
             checks.positive("noise", self.noise)
-        return self._fit(X, y, sample_weight, multi_output=True, y_numeric=True)
+        seed, checked = self._next_seed(), {"multi_output": True, "y_numeric": True}
+        held = self._held_back(X, y, sample_weight, seed, checked)
+        if held is None:
+            self._fit(X, y, sample_weight, seed, **checked)
+            self.calibration_scores_ = None
+            return self
+        (x, new), (y, truth), (weights, _) = (self._parts(values, held) for values in (X, y, sample_weight))
+        self._fit(x, y, weights, seed, **checked)
+        mean, std = self._moments(*self._predicted(new))
+        self.calibration_scores_ = conformal.scores_of(np.asarray(truth, np.float64), mean, std)
+        return self
+
+    def _held_back(self, x: Any, y: Any, weights: Any, seed: int, checked: dict[str, Any]) -> HostArray | None:
+        """Which rows calibration holds back, all of them checked before any is trained on; None without it."""
+        held = None
+        if checks.choice("calibrate", self.calibrate, conformal.MODES) != "none":
+            numbers = np.zeros((len(x), 1)) if is_table(x) else x
+            numbers, _ = check_X_y(numbers, y, dtype=np.float64, **checked)
+            weights = _check_sample_weight(weights, numbers, dtype=np.float64, ensure_non_negative=True)
+            held = conformal.held_back(self.calibrate, weights, seed)
+        if self._going_on and (held is None) != (self.calibration_scores_ is None):
+            given, remedy = f"calibrate={self.calibrate!r}, with other rows to train on", "Set warm_start=False."
+            checks.reject("fit with warm_start", given, "the rows of the first fit", remedy)
+        return held
+
+    @staticmethod
+    def _parts(values: Any, held: HostArray) -> tuple[Any, Any]:
+        """The rows to train on and those held back, in their order."""
+        if values is None:
+            return None, None
+        rows = np.flatnonzero(~held), np.flatnonzero(held)
+        return _safe_indexing(values, rows[0]), _safe_indexing(values, rows[1])
 
     def predict(
         self,
@@ -157,18 +203,30 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
         if self.quantiles is not None:
             found = [self._quantiles(prediction, rows, self.quantiles)]
         if return_std:
-            found.append(prediction.std[:rows] * self.target_scaling_.scale)
+            found.append(self._moments(prediction, rows)[1])
         if return_interval is not None:
             found += self._interval(prediction, rows, return_interval)
         return tuple(found) if len(found) > 1 else found[0]
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[HostArray, HostArray]:  # noqa: N803
-        """The central interval that holds `coverage` of the predictive distribution: its two ends."""
+        """The central interval that holds `coverage` of the predictive distribution: its two ends.
+
+        With `calibrate` it is around the mean, and holds a new target with that probability; see there.
+
+        Args:
+            X: Features, shape (rows, features).
+            coverage: From 0 to 1; with `calibrate` up to n / (n + 1), for n rows held back.
+        """
         low, high = self._interval(*self._predicted(X), coverage)
         return low, high
 
     def predict_quantiles(self, X: Any, quantiles: Any = (0.05, 0.5, 0.95)) -> HostArray:  # noqa: N803
-        """Quantiles of the predictive distribution, shape (rows, quantiles) or (rows, targets, quantiles)."""
+        """Quantiles of the predictive distribution, shape (rows, quantiles) or (rows, targets, quantiles).
+
+        With `calibrate` they are ends of intervals around the mean: that for 0.95 is the upper end, and that for 0.05
+        the lower end, of the interval of 90%; that for 0.5 is the mean. What is guaranteed is the interval's coverage,
+        not that of one side.
+        """
         return self._quantiles(*self._predicted(X), quantiles)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
@@ -200,12 +258,26 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
     def _mean(self, prediction: Prediction, rows: int) -> HostArray:
         return self.target_scaling_.back(prediction.mean[:rows])
 
+    def _moments(self, prediction: Prediction, rows: int) -> tuple[HostArray, HostArray]:
+        """Predictive mean and standard deviation, in the targets' units."""
+        return self._mean(prediction, rows), prediction.std[:rows] * self.target_scaling_.scale
+
     def _quantiles(self, prediction: Prediction, rows: int, quantiles: Any) -> HostArray:
-        found = prediction.quantile(np.atleast_1d(np.asarray(quantiles, np.float64)))[:, :rows]
-        return np.moveaxis(self.target_scaling_.back(found), 0, -1)
+        levels = np.atleast_1d(np.asarray(quantiles, np.float64))
+        if self.calibration_scores_ is None:
+            found = self.target_scaling_.back(prediction.quantile(levels)[:, :rows])
+        else:
+            mean, std = self._moments(prediction, rows)
+            away = [np.sign(q - 0.5) * conformal.distance(self.calibration_scores_, abs(2 * q - 1)) for q in levels]
+            found = np.stack([mean + one * std for one in away])
+        return np.moveaxis(found, 0, -1)
 
     def _interval(self, prediction: Prediction, rows: int, coverage: float) -> list[HostArray]:
-        return [self.target_scaling_.back(end[:rows]) for end in prediction.interval(coverage)]
+        if self.calibration_scores_ is None:
+            return [self.target_scaling_.back(end[:rows]) for end in prediction.interval(coverage)]
+        mean, std = self._moments(prediction, rows)
+        away = conformal.distance(self.calibration_scores_, coverage) * std
+        return [mean - away, mean + away]
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> HostArray:  # noqa: N803
         """Targets drawn from the predictive distribution, shape (rows, n_samples) or (rows, targets, n_samples)."""
@@ -214,7 +286,7 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
 
     def _targets(self, y: Any, weights: HostArray) -> HostArray:
         y = np.asarray(y, np.float64)
-        if not (self.warm_start and hasattr(self, "plan_")):
+        if not self._going_on:
             self.target_scaling_ = Scaling.of("y", y, weights)
             self._target_shape = y.shape[1:]
             used = y[weights > 0]

@@ -12,6 +12,7 @@ import numpy as np
 
 from anchorwalk import checks, files
 from anchorwalk.errors import StoreDamaged
+from anchorwalk.integrations.sklearn import conformal
 from anchorwalk.integrations.sklearn.encoding import Encoder
 from anchorwalk.integrations.sklearn.scaling import Scaling
 from anchorwalk.methods.base import Draws
@@ -144,6 +145,8 @@ def _checked(cls: Any, params: dict[str, Any]) -> dict[str, Any]:
         checks.choice("noise", params["noise"], NOISES)
     elif "noise" in params:
         checks.positive("noise", params["noise"])
+    if "calibrate" in params:
+        checks.choice("calibrate", params["calibrate"], conformal.MODES)
     found = {**params, "hidden": tuple(checks.count("hidden", units) for units in params["hidden"])}
     if isinstance(params.get("class_weight"), list):
         found["class_weight"] = {name: checks.number("class_weight", weight) for name, weight in params["class_weight"]}
@@ -184,6 +187,9 @@ def _form(estimator: Any) -> dict[str, Any]:
     else:
         fitted["target_scaling"] = _scaling(estimator.target_scaling_)
         fitted["target_shape"] = list(estimator._target_shape)
+        if (scores := estimator.calibration_scores_) is not None:  # JSON has no infinity
+            finite: Any = np.where(np.isfinite(scores), scores, None)
+            fitted["calibration_scores"] = finite.tolist()
     return {
         "format": FORMAT,
         "version": version("anchorwalk"),
@@ -214,6 +220,7 @@ def _restore(estimator: Any, fitted: dict[str, Any]) -> None:
         if len(estimator._target_shape) > 1:
             raise ValueError("targets of several axes")
         estimator.target_scaling_ = _scaling_from(fitted["target_scaling"], estimator._target_shape)
+        estimator.calibration_scores_ = _scores_from(fitted.get("calibration_scores"), estimator._target_shape)
 
 
 def _encoder_from(form: Any, columns: int, classes: Any) -> Encoder | None:
@@ -245,6 +252,16 @@ def _classes_from(form: dict[str, Any]) -> Any:
     found = np.array(values, dtype=kind[0])
     if found.ndim != 1 or found.tolist() != values or not (found[:-1] < found[1:]).all():
         raise ValueError("classes that are not in order, or of another type")
+    return found
+
+
+def _scores_from(form: Any, shape: tuple[int, ...]) -> Any:
+    if form is None:
+        return None
+    found = np.nan_to_num(np.asarray(form, np.float64), nan=np.inf)  # None becomes NaN
+    fits = found.ndim > 0 and len(found) > 0 and found.shape[1:] == shape
+    if not (fits and (found >= 0).all() and (np.sort(found, axis=0) == found).all()):
+        raise ValueError("scores of other targets, or not in order")
     return found
 
 
