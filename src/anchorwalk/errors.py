@@ -71,6 +71,10 @@ class ScaleWarning(UserWarning):
     """A feature or target of which little is left after scaling: its values hardly differ, but for a few."""
 
 
+class NotConvergedWarning(UserWarning):
+    """An estimator's fit whose chains disagree, whose losses rise, or whose training diverged or exploded."""
+
+
 class NotFiniteWarning(UserWarning):
     """Predictions of some rows are not finite."""
 

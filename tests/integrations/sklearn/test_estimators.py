@@ -27,6 +27,8 @@ from helpers import small_plan, small_problem
 from stored import relisted
 
 QUICK = {"budget": 100, "random_state": 0}
+few_and_apart = pytest.mark.filterwarnings("ignore::anchorwalk.errors.NotConvergedWarning")
+"""Fits of ten members a chain or more, so short that their chains disagree, which they say."""
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))
 Y = X @ [1.0, -2.0, 0.5] + 0.1 * RNG.normal(size=60)
@@ -172,6 +174,7 @@ def test_the_same_seed_gives_the_same_predictions_and_another_does_not():
     assert np.abs(one - other).max() > 1e-6
 
 
+@few_and_apart
 def test_warm_start_adds_members_and_keeps_those_that_are_there():
     model = SAERegressor(warm_start=True, **QUICK).fit(X, Y)
     before = [member.params["network"]["dense_0"]["kernel"] for member in model.posterior_]
@@ -187,6 +190,7 @@ def test_warm_start_adds_members_and_keeps_those_that_are_there():
         model.set_params(budget=300).fit(X[::-1], Y)
 
 
+@few_and_apart
 def test_a_time_instead_of_a_budget(monkeypatch):
     """By a clock that counts a second for each member that was trained, the seconds are the members."""
     from anchorwalk.integrations.sklearn import base, planning
@@ -221,6 +225,7 @@ def test_pickles_and_clones(regressor, classifier):
         assert not hasattr(fresh, "posterior_")
 
 
+@few_and_apart
 def test_an_unpickled_estimator_goes_on():
     model = SAERegressor(warm_start=True, budget=50, random_state=0).fit(X, Y)
     again = pickle.loads(pickle.dumps(model))  # noqa: S301
@@ -301,6 +306,7 @@ def test_a_saved_estimator_that_is_not_as_written_is_refused(tmp_path, regressor
         SAERegressor.load(tmp_path / "run")
 
 
+@few_and_apart
 def test_a_loaded_estimator_goes_on(tmp_path):
     options = {"warm_start": True, "budget": 50, "random_state": 0}
     SAERegressor(**options).fit(X, Y).save(tmp_path / "run")

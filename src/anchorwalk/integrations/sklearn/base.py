@@ -12,13 +12,14 @@ from sklearn.utils import check_array, check_random_state, check_X_y
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from anchorwalk import checks
-from anchorwalk.integrations.sklearn import networks, planning, saving
+from anchorwalk.integrations.sklearn import diagnosis, networks, planning, saving
 from anchorwalk.integrations.sklearn.encoding import ENCODINGS, Encoder, is_table
 from anchorwalk.integrations.sklearn.networks import Maker
 from anchorwalk.integrations.sklearn.scaling import Scaling
 from anchorwalk.likelihoods import Likelihood
 from anchorwalk.networks import Network
 from anchorwalk.plan.plan import Plan
+from anchorwalk.posterior.diagnose import Diagnosis
 from anchorwalk.posterior.posterior import Posterior
 from anchorwalk.posterior.prediction import Prediction
 from anchorwalk.prior import Prior
@@ -45,6 +46,7 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
 
     plan_: Plan
     posterior_: Posterior
+    diagnosis_: Diagnosis
     scaling_: Scaling
     encoder_: Encoder | None
     _store: MemoryStore | DiskStore
@@ -161,6 +163,9 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         weights = weights * self._row_weights(y)
         if not weights.any():
             checks.reject("sample_weight", "only zeros", "a weight above zero", "Leave sample_weight out.")
+        if np.count_nonzero(weights) == 1:
+            given, remedy = "1 sample with a weight above zero", "One row says nothing of how targets vary."
+            checks.reject("X", given, "2 samples or more", remedy)
         if going_on and encoder != self.encoder_:
             checks.reject("fit with warm_start", "other data", "the data of the first fit", "Set warm_start=False.")
         if not going_on:
@@ -196,7 +201,18 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
                 "best" if self.early_stopping else "last",
             )
         self._sample(problem, plan)
+        self._diagnose(*data)
         return self
+
+    def _diagnose(self, x: HostArray, y: HostArray) -> None:
+        """Diagnose the fit on some of its rows, as many as `predict` takes at once: its program is compiled once."""
+        if not len(self.posterior_):
+            return  # it was interrupted, and says so
+        rows = x[diagnosis.spread(len(x), CALL_FEW)]
+        self.diagnosis_ = self.posterior_.diagnose(rows, batch_size=CALL_FEW)
+        if self.verbose:
+            print(self.diagnosis_)
+        diagnosis.warn_of(self, rows, None if is_classifier(self) else y)
 
     def _learned(self, x: Any, y: Any, seed: int, **checked: Any) -> tuple[HostArray, Any, Encoder | None]:
         """Rows as numbers and their targets, checked; and what makes numbers of a table's columns."""

@@ -64,12 +64,15 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
         warm_start: Whether `fit` with a larger `budget`, on the same data, adds to the members that are there.
         store: A folder in which each member is safe as soon as it is trained; the same fit goes on there after a kill.
         random_state: A seed, or a random state; all randomness comes from it.
-        verbose: Whether to show a progress bar.
+        verbose: Whether to show a progress bar, and to print `diagnosis_`.
         runner: Where chains are trained: "auto" for this machine, or a runner such as `anchorwalk.Ray(address="auto")`.
 
     Attributes:
         posterior_: The `anchorwalk.Posterior`: members, losses, predictions, diagnostics. Its targets are standardised.
         plan_: The `anchorwalk.Plan` that was run.
+        diagnosis_: What `posterior_.diagnose` says of 64 rows, spread over those of training, some repeated where there
+            are fewer. A fit warns (`anchorwalk.errors.NotConvergedWarning`) where it shows that chains disagree or
+            losses rise along them. `save` does not store it.
         loss_curve_: The loss in each epoch, in nats a row, averaged over chains; members of a chain follow each other.
         calibration_scores_: With `calibrate`, distances of the targets held back from the predictive mean, in standard
             deviations, sorted, shape (rows held back,) or (rows held back, targets); else None.
