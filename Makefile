@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 BIN := $(VENV)/bin
 
-.PHONY: run test test-slow test-versions test-resolved lint format figures results docs docs-tables references benchmark study sequential methods optimizers imdb bench scale sizes versions comparison clean
+.PHONY: run test test-slow test-versions test-resolved lint format figures results docs docs-tables references benchmark study sequential methods optimizers imdb bench scale sizes versions comparison comparison-uci defaults clean
 
 run: $(VENV)/installed  ## the main job: anchored against sequential anchored ensembles on the energy data
 	$(BIN)/python -m anchorwalk demo
@@ -116,6 +116,14 @@ imdb: $(VENV)/installed  ## both priors of imdb, then AE and SAE with the better
 
 comparison: $(VENV)/developed  ## estimators beside scikit-learn's own, on ten data sets
 	$(BIN)/python experiments/comparison.py
+
+# bde wants an environment of its own: ANCHORWALK_BDE=path/to/its/python make comparison-uci
+comparison-uci: $(VENV)/developed  ## estimators beside others on the tables of $$ANCHORWALK_DATA/uci; many hours, cell by cell
+	$(BIN)/python -m pip install --quiet --editable '.[compare]'
+	$(BIN)/python experiments/uci_comparison.py
+
+defaults: $(VENV)/developed  ## settings of the estimators, by cross-validation on rows that no comparison tests on; many hours
+	$(BIN)/python experiments/defaults.py
 
 bench: $(VENV)/installed  ## speed, beside a plain loop and PyTorch
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'

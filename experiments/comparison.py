@@ -1,11 +1,7 @@
 """Estimators beside scikit-learn's own on ten data sets, at their defaults: `make comparison`.
 
-It appends to results/comparison.jsonl.
-
-Each data set is split five times at random, 70% of the rows for training. Networks and processes of scikit-learn get
-standardised features, as its own documentation asks; forests need none. What has no predictive distribution of its
-own is given a normal one: around its mean, with the spread of its members, if it has any, and the mean squared
-residual, out of bag where bags are drawn and else on training rows.
+It appends to results/comparison.jsonl. Each data set is split five times at random, 70% of the rows for training.
+`make comparison-uci` (`uci_comparison.py`) does the tables of UCI. `competitors.py` has what estimators are beside.
 """
 
 import argparse
@@ -15,25 +11,21 @@ from pathlib import Path
 
 import jax
 import numpy as np
-from scipy import stats
 from sklearn import datasets
-from sklearn.compose import TransformedTargetRegressor
-from sklearn.ensemble import BaggingClassifier, BaggingRegressor, RandomForestClassifier, RandomForestRegressor
-from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
+from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.gaussian_process.kernels import RBF
 from sklearn.model_selection import train_test_split
-from sklearn.neural_network import MLPClassifier, MLPRegressor
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.neural_network import MLPClassifier
 
 from anchorwalk.benchmark import records
-from anchorwalk.integrations.sklearn import SAEClassifier, SAERegressor
+from anchorwalk.integrations.sklearn import SAEClassifier
 from anchorwalk.posterior import metrics
 from anchorwalk.run import programs
+from competitors import REGRESSORS, scaled, timed
 
 RESULTS = Path(__file__).parent.parent / "results"
 SPLITS = 5
-COVERAGE = 0.9
 
 
 def gap():
@@ -70,77 +62,6 @@ def split(name, x, y, seed):
     return train_test_split(x, y, test_size=0.3, random_state=seed, stratify=stratify)
 
 
-def scaled(model):
-    return make_pipeline(StandardScaler(), model)
-
-
-def scaled_target(model):
-    return TransformedTargetRegressor(scaled(model), transformer=StandardScaler())
-
-
-def ours(method):
-    def run(x, y, new, seed):
-        model = SAERegressor(method, random_state=seed).fit(x, y)
-        mean = model.predict(new)
-        low, high = model.predict_interval(new, COVERAGE)
-        draws = model.sample_y(new, 1000, random_state=seed)
-
-        def log_prob(truth):
-            prediction, rows = model._predicted(new)
-            scaling = model.target_scaling_
-            padded = np.concatenate([scaling(truth), np.zeros(len(prediction.mean) - rows, np.float32)])
-            return prediction.log_prob(padded)[:rows] - np.log(scaling.scale)
-
-        return mean, (low, high), draws.T, log_prob
-
-    return run
-
-
-def normal(mean, std, seed):
-    """What is scored of a normal prediction."""
-    z = stats.norm.ppf((1 + COVERAGE) / 2)
-    draws = mean + std * np.random.default_rng(seed).normal(size=(1000, len(mean)))
-    return mean, (mean - z * std, mean + z * std), draws, lambda y: stats.norm.logpdf(y, mean, std)
-
-
-def mlp(x, y, new, seed):
-    model = scaled_target(MLPRegressor(random_state=seed)).fit(x, y)
-    noise = np.mean((model.predict(x) - y) ** 2)
-    return normal(model.predict(new), np.full(len(new), np.sqrt(noise)), seed)
-
-
-def bagged(x, y, new, seed):
-    member = scaled_target(MLPRegressor(random_state=seed))
-    model = BaggingRegressor(member, oob_score=True, random_state=seed).fit(x, y)
-    seen = np.isfinite(model.oob_prediction_) & (model.oob_prediction_ != 0)
-    noise = np.mean((model.oob_prediction_[seen] - y[seen]) ** 2)
-    members = np.stack([one.predict(new) for one in model.estimators_])
-    return normal(members.mean(axis=0), np.sqrt(members.var(axis=0) + noise), seed)
-
-
-def process(x, y, new, seed):
-    kernel = 1.0 * RBF(np.ones(x.shape[1])) + WhiteKernel()
-    model = scaled(GaussianProcessRegressor(kernel, normalize_y=True, random_state=seed)).fit(x, y)
-    return normal(*model.predict(new, return_std=True), seed)
-
-
-def forest(x, y, new, seed):
-    model = RandomForestRegressor(oob_score=True, random_state=seed).fit(x, y)
-    noise = np.mean((model.oob_prediction_ - y) ** 2)
-    members = np.stack([tree.predict(new) for tree in model.estimators_])
-    # Out-of-bag residuals hold the spread of the trees' mean already; that of single trees is not added.
-    return normal(members.mean(axis=0), np.full(len(new), np.sqrt(noise)), seed)
-
-
-REGRESSORS = {
-    "SAERegressor": ours("sae"),
-    'SAERegressor("ae")': ours("ae"),
-    'SAERegressor("deep_ensemble")': ours("deep_ensemble"),
-    "MLPRegressor": mlp,
-    "bagged MLPRegressor": bagged,
-    "GaussianProcessRegressor": process,
-    "RandomForestRegressor": forest,
-}
 CLASSIFIERS = {
     "SAEClassifier": lambda seed: SAEClassifier(random_state=seed),
     'SAEClassifier("ae")': lambda seed: SAEClassifier("ae", random_state=seed),
@@ -152,17 +73,16 @@ CLASSIFIERS = {
 }
 
 
-def score_regression(predict, parts, seed):
+def score_regression(predict, parts, seed, unit=None):
+    """Scores in a unit of the target, by default its training rows' standard deviation."""
     x, new, y, truth = parts
-    began = time.perf_counter()
-    mean, (low, high), draws, log_prob = predict(x, y, new, seed)
-    seconds = time.perf_counter() - began
-    unit = y.std()
+    found, seconds = timed(predict, x, y, new, seed)
+    unit = y.std() if unit is None else unit
     return {
-        "nll": metrics.negative_log_likelihood(log_prob(truth) + np.log(unit)),
-        "crps": metrics.crps(draws, truth, fair=True) / unit,
-        "coverage": metrics.coverage(low, high, truth),
-        "rmse": metrics.rmse(mean, truth) / unit,
+        "nll": metrics.negative_log_likelihood(found.log_prob(truth) + np.log(unit)),
+        "crps": metrics.crps(found.draws, truth, fair=True) / unit,
+        "coverage": metrics.coverage(*found.interval, truth),
+        "rmse": metrics.rmse(found.mean, truth) / unit,
         "seconds": seconds,
     }
 

@@ -68,7 +68,27 @@ def test_the_energy_page_is_made_from_the_records(script):
 def test_the_comparison_is_made_from_its_records(script):
     page = script("comparison_page")
     assert len(page.load()) >= 10
-    assert (ROOT / "docs" / "comparison.md").read_text() == page.render(page.load())
+    assert (ROOT / "docs" / "comparison.md").read_text() == page.render(page.load(), page.load_uci())
+
+
+def test_the_comparison_on_uci_copes_with_some_records(script):
+    page = script("comparison_page")
+    about = {"task": "regression", "data": "boston", "split": "standard", "first": True}
+
+    def cell(method, number, nll, **other):
+        scores = {"nll": nll, "crps": nll / 10, "coverage": 0.9, "rmse": 3.0, "seconds": 2.0 + number}
+        return {**about, "method": method, "number": number, "first": number == 0, "scores": scores, **other}
+
+    found = [cell(method, k, nll + k) for method, nll in (("NGBoost", 2.5), ("SAERegressor", 2.0)) for k in (0, 1)]
+    found.append(cell("bde", 0, -5.0))  # one split of two: it has no rank
+    found.append({**about, "method": "slow", "number": 0, "cut": 900.0})
+    text = page.render(page.load(), found)
+    assert text.startswith(page.render(page.load()))
+    assert "| SAERegressor | 1.0 | 1.0 | 1 |\n| NGBoost | 2.0 | 2.0 | 1 |" in text
+    assert "| bde | 1.0" not in text
+    assert "| SAERegressor | 2 | 2.50 ± 0.50 | 0.25 | 0.9 | 3 | 2 | 3 |" in text
+    assert "| slow | 0 |  |  |  |  | cut after 15 min |  |" in text
+    assert "| SAERegressor | 2.50 ± 0.50 |\n| deep ensembles (Lakshminarayanan et al. 2017) | 2.41 |" in text
 
 
 def test_the_page_on_speed_is_made_from_its_record(script):
@@ -118,7 +138,7 @@ def test_versions_agree():
 def test_every_extra_but_benchmarks_is_in_all():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     listed = re.fullmatch(r"anchorwalk\[(.*)\]", extras["all"][0]).group(1).split(",")
-    assert set(listed) == set(extras) - {"all", "bench"}
+    assert set(listed) == set(extras) - {"all", "bench", "compare"}
 
 
 def test_the_licence_of_the_data_is_named():
