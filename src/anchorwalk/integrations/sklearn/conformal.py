@@ -49,7 +49,7 @@ def held_back(mode: str, weights: HostArray, seed: int) -> HostArray | None:
 
 def scores_of(y: HostArray, mean: HostArray, std: HostArray) -> HostArray:
     """Distances from the mean in standard deviations, sorted for each target; infinite where a prediction is none."""
-    with np.errstate(invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         return np.sort(np.nan_to_num(np.abs(y - mean) / std, nan=np.inf), axis=0)
 
 

@@ -49,8 +49,9 @@ def _exploded(estimator: Any, posterior: Posterior, x: HostArray, y: HostArray) 
     if ranges[worst] <= FAR:
         return
     back = estimator.target_scaling_.back
-    given, least, most = back(prediction.mean)[worst], back(low)[worst[1:]], back(high)[worst[1:]]
-    given_spread = (back(prediction.mean + spread) - back(prediction.mean))[worst]
+    with np.errstate(all="ignore"):
+        given, least, most = back(prediction.mean)[worst], back(low)[worst[1:]], back(high)[worst[1:]]
+        given_spread = (back(prediction.mean + spread) - back(prediction.mean))[worst]
     yield (
         f"members' predictions of a training row are {given:.4g} ± {given_spread:.2g}, and targets go from {least:.4g} "
         f"to {most:.4g}: training has exploded, {_slower(estimator)}"
