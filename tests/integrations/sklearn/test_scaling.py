@@ -60,6 +60,14 @@ def test_numbers_that_cannot_be_scaled_are_refused(number):
         SAEClassifier(**QUICK).fit(X * number, Y > 0)
 
 
+def test_large_constants_become_zero():
+    weights = np.linspace(0.1, 1, 40)
+    x = np.stack([X[:, 0], np.full(40, 2.99170361e20)], axis=1)
+    assert not Scaling.of("X", x, weights)(x)[:, 1].any()
+    plain, large = (SAEClassifier(**QUICK).fit(one, Y > 0, weights) for one in (x * [1, 0], x))
+    np.testing.assert_array_equal(plain.predict_proba(x * [1, 0]), large.predict_proba(x))
+
+
 def test_a_target_that_is_constant_is_told():
     for y in (np.zeros(40), np.full(40, 0.1), np.stack([Y, np.ones(40)], axis=1)):
         with pytest.warns(ScaleWarning, match="a target is the same in every row"):

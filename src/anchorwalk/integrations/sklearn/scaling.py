@@ -47,7 +47,9 @@ class Scaling:
         spread = np.sqrt(np.average((scaled - mean) ** 2, axis=0, weights=weight))
         varies = (used != used[0]).any(axis=0)
         same = spread <= 10 * np.finfo(np.float64).eps * np.abs(scaled).max(axis=0)
-        centre, scale = mean * unit, np.where(same, 1.0, spread * unit)
+        # What is constant becomes zero: its mean would be off by a rounding, which is a lot where numbers are large.
+        centre = np.where(varies, mean * unit, used[0])
+        scale = np.where(varies, np.where(same, unit, spread * unit), 1.0)
         expected = f"a standard deviation of at least {1 / LARGEST:g}"
         _reject(name, varies & ~same & (scale < 1 / LARGEST), scale, expected, "Multiply by a constant.")
         _warn(name, same & varies, "differ in their last digits only and are taken for constant; subtract their mean")
