@@ -134,7 +134,7 @@ def _checked(cls: Any, params: dict[str, Any]) -> dict[str, Any]:
     """The parameters of an estimator as they can have been written; ValueError for others."""
     from anchorwalk.integrations.sklearn.regressor import NOISES
 
-    names = set(cls._get_param_names()) - {"network"}
+    names = set(cls._get_param_names()) - {"network", "runner"}  # neither is stored
     if set(params) != names:
         raise ValueError(f"parameters {sorted(set(params) ^ names)} that are missing or not known")
     if params["store"] is not None:  # a later fit would write there
