@@ -10,6 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 os.environ["ANCHORWALK_CACHE"] = "off"  # nothing is kept outside of the tests' own folders
 SHARED_PROGRAMS = "JAX_COMPILATION_CACHE_DIR"
+MOST_MAPPINGS = 20_000
 QUICK = "--xla_cpu_use_fusion_emitters=false"
 """Without XLA's optimisations this halves the time of compilation."""
 
@@ -34,6 +35,16 @@ def known(flag):
     """Whether this version of XLA has a flag: at one that it has not, it ends the process."""
     begun = [sys.executable, "-c", "import jax; jax.devices()"]
     return subprocess.run(begun, env=os.environ | {"XLA_FLAGS": flag}, capture_output=True).returncode == 0
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_programs():
+    """Forget all compiled programs after a module, where they take many of the memory mappings that Linux grants."""
+    yield
+    programs = sys.modules.get("anchorwalk.run.programs")
+    if programs is not None and (programs._mappings() or 0) > MOST_MAPPINGS:
+        programs.forget()
+        sys.modules["jax"].clear_caches()
 
 
 @pytest.fixture

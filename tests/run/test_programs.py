@@ -177,19 +177,49 @@ def never_clear(monkeypatch):
     monkeypatch.setattr(jax, "clear_caches", lambda: pytest.fail("forgot programs of others"))
 
 
-@pytest.mark.parametrize(("used", "left"), [(50, 4), (51, 1)])
-def test_programs_are_forgotten_at_half_of_the_mappings(tmp_path, monkeypatch, used, left):
-    (tmp_path / "maps").write_text("a mapping\n" * used)
-    (tmp_path / "most").write_text("100\n")
+@pytest.fixture
+def mappings(tmp_path, monkeypatch):
+    """Sets how many of 100 memory mappings are used."""
     monkeypatch.setattr(programs, "MAPS", tmp_path / "maps")
     monkeypatch.setattr(programs, "MOST_MAPS", tmp_path / "most")
+    monkeypatch.setattr(programs, "_others", 0)
+    (tmp_path / "most").write_text("100\n")
+    return lambda used: (tmp_path / "maps").write_text("a mapping\n" * used)
+
+
+@pytest.mark.parametrize(("used", "kept"), [(50, True), (51, False)])
+def test_programs_are_forgotten_at_half_of_the_mappings(mappings, monkeypatch, used, kept):
+    mappings(used)
     never_clear(monkeypatch)
     programs._programs.clear()
     programs._programs["another run's"] = None
     trained()
-    # Forgotten are all before one that is compiled; those of a run under way go on being used by it.
-    assert len(programs._programs) == left
-    assert ("another run's" in programs._programs) == (left == 4)
+    assert ("another run's" in programs._programs) == kept
+    assert len(programs._programs) == 3 + kept
+
+
+def compile_another():
+    programs.compiled(lambda form, x: x, None, programs.Options(False, programs.ONCE), np.zeros(3))
+
+
+def test_programs_are_not_forgotten_for_the_mappings_of_others(mappings):
+    """Forgetting gives nothing back there: all calls would compile their programs anew."""
+    programs._programs.clear()
+    mappings(60)
+    trained()
+    before = programs.compilations()
+    for used in (60, 80):  # half of the 40 that others leave
+        mappings(used)
+        trained()
+        assert programs.compilations() == before
+    mappings(81)
+    compile_another()
+    assert len(programs._programs) == 1
+    mappings(10)
+    trained()
+    mappings(56)  # others have given most of theirs back: half of the 90 that they leave
+    compile_another()
+    assert len(programs._programs) == 1
 
 
 def test_the_longest_unused_programs_are_forgotten(monkeypatch):

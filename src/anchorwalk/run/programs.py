@@ -56,6 +56,7 @@ def _knows(option: str) -> bool:
 _programs: OrderedDict[Any, Any] = OrderedDict()
 _lock = threading.Lock()
 _seconds: list[float] = []  # that each compilation took
+_others = 0  # mappings of memory that were left when our programs were last forgotten
 _watcher: ContextVar[Callable[[bool], None]] = ContextVar("watcher", default=lambda begins: None)
 
 
@@ -155,7 +156,22 @@ def watched(watcher: Callable[[bool], None]) -> Iterator[None]:
 
 
 def _make_room() -> None:
-    """Forget our programs at half of the memory mappings that Linux grants: XLA takes hundreds for each program."""
-    with suppress(OSError), MAPS.open("rb") as lines:  # other systems have no such file
-        if sum(1 for _ in lines) > int(MOST_MAPS.read_text()) // 2:
-            forget()
+    """Forget our programs at half of the memory mappings that Linux grants: XLA takes hundreds for each program.
+
+    What is left after that belongs to others. Programs are forgotten again at half of the rest, and not before: else a
+    process with many other programs would compile ours anew for each call.
+    """
+    global _others
+    if (used := _mappings()) is None:  # other systems do not tell
+        return
+    most, _others = int(MOST_MAPS.read_text()), min(_others, used)
+    if used > _others + (most - _others) // 2:
+        forget()
+        _others = _mappings() or 0
+
+
+def _mappings() -> int | None:
+    """Memory mappings of this process."""
+    with suppress(OSError), MAPS.open("rb") as lines:
+        return sum(1 for _ in lines)
+    return None
