@@ -88,6 +88,26 @@ def test_where_trainings_converge_all_are_at_the_posteriors_mean(method):
     np.testing.assert_allclose(stacked_params(posterior)["w"], [MODEL.posterior_mean] * 2 * members, atol=5e-5)
 
 
+@pytest.mark.parametrize("method", [aw.Snapshot, aw.FGE], ids=lambda kind: kind.__name__)
+def test_members_are_where_the_rates_of_their_cycles_lead(method):
+    """Descent of a quadratic: each step shrinks the error by I - rate H, with rates that fall, or rise and fall."""
+    curvature, steps = MODEL.precision / MODEL.rows, np.arange(6)
+    rate = float(0.5 / np.linalg.eigvalsh(curvature)[-1])
+    if method is aw.Snapshot:
+        made = aw.Snapshot(aw.Training(aw.SGD(rate, end_rate=0.0), epochs=6, batch_size=MODEL.rows))
+        rates = rate * (1 + np.cos(np.pi * steps / 6)) / 2
+    else:
+        made = aw.FGE(None, aw.Training(aw.SGD(rate), epochs=6, batch_size=MODEL.rows), low=0.1)
+        rates = rate * (0.1 + 0.9 * np.array([1, 2, 3, 2, 1, 0]) / 3)
+    posterior = aw.sample(KEY, MODEL.problem, aw.Plan(made, 1, 3), callbacks=[])
+    first, *later = stacked_params(posterior)["w"].astype(float) - MODEL.posterior_mean
+    shrunk = np.linalg.multi_dot([np.eye(3) - one * curvature for one in rates])
+    assert np.abs(later[0] - first).max() > 0.05
+    for error in later:
+        first = shrunk @ first
+        np.testing.assert_allclose(error, first, atol=1e-5)
+
+
 def test_rounding_at_random_keeps_the_mean():
     values = jnp.asarray([1.0, 1.001, -0.3337, 1e-3, 3.14159])
     keys = jax.random.split(KEY, 20_000)
