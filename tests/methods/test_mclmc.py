@@ -1,6 +1,7 @@
 """MCLMC on a linear model, within the bias of its step size; and its cost."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -12,8 +13,9 @@ KEY, CHAINS, MEMBERS = jax.random.key(0), 40, 60
 MODEL = LinearGaussian(mean=0.3)
 
 
-def test_draws_have_the_posteriors_moments_up_to_the_step_sizes_bias():
-    method = aw.MCLMC(MODEL.training(1e-3), warmup=60, thin=25, energy_variance=5e-7, scaled=False)
+@pytest.mark.parametrize("scaled", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_draws_have_the_posteriors_moments_up_to_the_step_sizes_bias(scaled):
+    method = aw.MCLMC(MODEL.training(1e-3), warmup=60, thin=25, energy_variance=5e-7, scaled=scaled)
     runner = aw.Local(threads=1, lanes=CHAINS)
     posterior = aw.sample(KEY, MODEL.problem, aw.Plan(method, CHAINS, MEMBERS), runner=runner, callbacks=[])
     draws = stacked_params(posterior)["w"].reshape(CHAINS, MEMBERS, 3).astype(float)
@@ -28,6 +30,20 @@ def test_draws_have_the_posteriors_moments_up_to_the_step_sizes_bias():
     assert_moments(draws[:, 10:], MODEL.posterior_mean, MODEL.posterior_covariance, slack)
     variance = np.mean([info.value("energy_variance") for info in posterior.infos])
     assert variance < 10 * 3 * method.energy_variance
+
+
+def test_steps_that_run_away_are_taken_back_and_counted():
+    method, problem, keys = aw.MCLMC(None, thin=3), small_problem(), aw.Keys(KEY, KEY)
+    state = method.start(keys, problem, jnp.uint32(0))._replace(step_size=jnp.float32(1e30))
+    step = jax.jit(method.step, static_argnums=3)
+    for size, share in ((1e30, 1), (0.001, 0)):
+        state = state._replace(step_size=jnp.float32(size))
+        after, draws = step(keys, problem, state, aw.Call("draw"), jnp.int32(1))
+        assert float(draws.info["divergent"][0]) == share
+        moved = [
+            np.any(one != other) for one, other in zip(*map(jax.tree.leaves, (after.params, state.params)), strict=True)
+        ]
+        assert all(moved) if share == 0 else not any(moved)
 
 
 def test_a_step_costs_two_gradients():
