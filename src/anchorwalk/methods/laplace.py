@@ -161,11 +161,12 @@ class Laplace(FromMode, Settings):
         values = jnp.maximum(values, 0)
         # Eigenvalues are off by float32's rounding of the largest, which can be more than the prior's 1. In directions
         # in which all are near 1 the same matrix loses nothing, so that the covariance is from there.
-        basis = basis / jnp.sqrt(values + 1)
-        again = curvature(scale[:, None] * basis)
+        ways = basis / jnp.sqrt(values + 1)
+        again = curvature(scale[:, None] * ways)
         strength = self._strength(jnp.maximum(jnp.diag(again), 0) * (values + 1), norm)
-        sizes, turned = _eigen(again + strength * basis.T @ basis)
-        root = scale[:, None] * basis @ (turned / jnp.sqrt(sizes))
+        sizes, turned = _eigen(again + strength * ways.T @ ways)
+        # Turned back at the end: which basis eigenvectors of equal values have is rounding's choice, and no draw's.
+        root = scale[:, None] * ways @ (turned / jnp.sqrt(sizes)) @ turned.T @ basis.T
         return LaplaceState(state.params, root, strength**-0.5)
 
     def _strength(self, values: Array, norm: Array) -> Array:
