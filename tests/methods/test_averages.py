@@ -219,11 +219,22 @@ def test_low_precision_goes_with_soap():
     assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(low.params))
 
 
-def test_a_mean_of_one_end_is_that_end():
-    then = aw.Training(aw.SGD(0.01), epochs=1, batch_size=7)
-    method = aw.LowPrecisionSAE(FIRST, then, aw.GuidedWalk(0.1), points=1)
-    posterior = aw.sample(KEY, small_problem(), aw.Plan(method, 1, 2), callbacks=[])
-    first, later = (np.asarray(tree.ravel(member.params)) for member in posterior)
-    narrow = [np.asarray(jnp.asarray(one).astype(jnp.bfloat16).astype(jnp.float32)) for one in (first, later)]
-    assert (first != narrow[0]).any()
-    assert (later == narrow[1]).all()
+def test_a_later_member_is_the_mean_of_its_ends():
+    """One end is a number of bfloat16; of the mean of two, which begin alike, the other one follows."""
+    then, found = aw.Training(aw.SGD(0.01), epochs=1, batch_size=7), []
+    for points in (1, 2):
+        method = aw.LowPrecisionSAE(FIRST, then, aw.GuidedWalk(0.1), points=points)
+        posterior = aw.sample(KEY, small_problem(), aw.Plan(method, 1, 2), callbacks=[])
+        found.append([np.asarray(tree.ravel(member.params)) for member in posterior])
+    (first, one), (same, mean) = found
+    np.testing.assert_array_equal(first, same)
+    assert (first != narrowed(first)).any()
+    np.testing.assert_array_equal(one, narrowed(one))
+    assert (mean != narrowed(mean)).any()
+    other = 2 * mean - one
+    assert np.abs(other - one).max() > 1e-3
+    np.testing.assert_allclose(other, narrowed(other), rtol=1e-6, atol=1e-8)  # two operations in float32
+
+
+def narrowed(values):
+    return np.asarray(jnp.asarray(values).astype(jnp.bfloat16).astype(jnp.float32))
