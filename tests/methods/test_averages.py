@@ -42,6 +42,7 @@ def test_the_mean_is_that_of_the_places(kind):
     states = places_of(kind(FIRST, SHORT, points=5), small_problem())
     places = vectors([state.params for state in states])
     assert np.ptp(places, axis=0).max() > 0.01
+    assert (places == narrowed(places)).all() == (kind is aw.SWALP)
     for count, state in enumerate(states, start=1):
         # Five additions in float32 of numbers below one.
         np.testing.assert_allclose(tree.ravel(state.mean), places[:count].mean(0), atol=5e-7)
