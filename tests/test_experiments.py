@@ -4,9 +4,14 @@ import importlib
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+
+import anchorwalk as aw
+from anchorwalk.benchmark import METHODS, Variant, open_case, records
+from anchorwalk.errors import InvalidInput
 
 EXPERIMENTS = Path(__file__).parent.parent / "experiments"
 
@@ -119,3 +124,101 @@ def test_a_mixture_is_scored_as_one(experiment):
     # Of 1000 draws, a mean is known to five times sqrt(2 / 1000), the mixture's variance being 2.
     assert np.all(np.abs(found.draws.mean(axis=0) - 1) < 5 * np.sqrt(2 / 1000))
     assert found.seconds == 3.0
+
+
+class Killed(Exception):
+    pass
+
+
+def quick(case, budget, chains, rate):
+    """A plan of two short calls."""
+    if chains > 2:
+        raise InvalidInput("too many")
+    return aw.Plan(aw.SGLD(None, rate, thin=1, batch_size=256), chains, 2)
+
+
+@pytest.fixture
+def methods(experiment, monkeypatch):
+    """The comparison of methods, with one method of four settings, two of which want more."""
+    script = experiment("methods")
+    entry = script.Searched.of("sgld", quick, chains=(2, 3), rate=(0.01, 0.001))
+    monkeypatch.setattr(script, "SEARCHED", {"sgld": entry})
+    monkeypatch.setattr(script, "SEARCH_RUNS", {"uci_gap": 1})
+    monkeypatch.setattr(script, "LONG", 0)
+    monkeypatch.setattr(script, "runs_of", lambda task, budget: 2)
+    return script
+
+
+def test_methods_are_chosen_on_rows_that_are_held_back(methods):
+    case = open_case("uci_gap", Variant(split=5))
+    small = methods.held_back(case)
+    train, held, test = (set(map(bytes, np.asarray(x))) for x in (small.problem.data.x, small.x_test, case.x_test))
+    assert train | held == set(map(bytes, np.asarray(case.problem.data.x)))
+    assert not train & held
+    assert not test & (train | held)
+    assert small.reference is None
+    assert small.problem.n == case.problem.n - int(0.2 * case.problem.n)
+
+
+def test_searches_of_all_methods_have_one_size(experiment):
+    script, page = experiment("methods"), (EXPERIMENTS.parent / "tools" / "methods_page.py").read_text()
+    assert {len(entry.grid) for entry in script.SEARCHED.values()} == {8}
+    assert "\nSIZE = 8\n" in page
+    assert set(script.NAMES) == set(METHODS)
+
+
+def test_a_comparison_that_is_killed_goes_on(methods, monkeypatch, tmp_path):
+    case, note = open_case("uci_gap", Variant(split=5)), methods.Clock.__call__
+    whole, killed, calls = tmp_path / "whole.jsonl", tmp_path / "killed.jsonl", []
+
+    def compared(path):
+        methods.table(path, case, "sgld", 10, {"chains": 2, "rate": 1e-7}, tmp_path / "runs")
+
+    def kill(clock, round_info):
+        note(clock, round_info)
+        calls.append(round_info.number)
+        raise Killed
+
+    compared(whole)
+    monkeypatch.setattr(methods.Clock, "__call__", kill)
+    for _ in range(2):
+        with pytest.raises(Killed):
+            compared(killed)
+    compared(killed)
+    assert calls == [0, 1]  # each call of the two was made once
+    (found,), (expected,) = (records.read(path).values() for path in (killed, whole))
+    assert found.pop("seconds") > 0
+    assert expected.pop("seconds") > 0
+    assert found == expected
+    assert len(found["runs"]) == 2
+    assert found["passes"] == 4
+    assert not list((tmp_path / "runs").iterdir())
+
+
+def test_the_best_setting_that_can_be_run_is_chosen(methods, monkeypatch, tmp_path):
+    case, path, asked = open_case("uci_gap", Variant(split=5)), tmp_path / "methods.jsonl", []
+
+    def made(case, plan, runs, folder):
+        asked.append(plan)
+        return [{"nll": plan.method.step_size}], 1.0
+
+    monkeypatch.setattr(methods, "made", made)
+    monkeypatch.setattr(methods, "scores_of", lambda case, posterior: posterior)
+    for _ in range(2):  # what is recorded is not run again
+        assert methods.search(path, case, "sgld", 10, tmp_path) == {"chains": 2, "rate": 0.001}
+    assert len(asked) == 2
+    found = list(records.read(path).values())
+    assert [one["nll"] for one in found] == [0.01, 0.001, None, None]
+    assert [one.get("refused") for one in found] == [None, None, "too many", "too many"]
+
+
+def test_what_cannot_be_run_is_recorded_so(methods, tmp_path):
+    case, path = open_case("uci_gap", Variant(split=5)), tmp_path / "methods.jsonl"
+    methods.table(path, case, "sgld", 10, None, tmp_path)
+    (found,) = records.read(path).values()
+    assert found["runs"] == []
+    assert "no setting" in found["refused"]
+    with pytest.raises(KeyboardInterrupt):
+        methods.whole(SimpleNamespace(complete=False))
+    (tmp_path / "seconds").write_text("7.5")
+    assert 7.5 <= methods.Clock(tmp_path / "seconds").seconds() < 9

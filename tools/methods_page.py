@@ -3,12 +3,16 @@
 from statistics import median
 
 from anchorwalk.benchmark.tables import TITLES
-from pages import ROOT, every, filled, lines, shown, table
+from pages import ROOT, error_of_median, every, filled, lines, shown, table
 
 FILE, FIGURE = "methods", "figures/methods.png"
 GAPS = {f"uci_gap-split{split}": f"split {split}" for split in (5, 6, 0, 1)}
 DERMA = "dermamnist-test_rows1000-pixelsraw"
 BUDGETS = (200, 1000, 10_000)
+SIZE = 8
+"""Settings of a search."""
+FEWEST = 5
+"""Runs from which on a median has a standard error."""
 NUMBERS = (("w1", "W1", 4), ("nll", "NLL", 3), ("coverage_90", "coverage of 90%", 3), ("crps", "CRPS", 4))
 CLASSES = (
     *(("agreement", "agreement", 3), ("total_variation", "TV", 3)),
@@ -23,7 +27,7 @@ def recorded():
 
 
 def cells(found, label, budget):
-    """The cells of the table by method."""
+    """The cells of the table by method; those without runs too."""
     rows = {one["method"]: one for one in found if one["section"] == "table"
             and (one["label"], one["budget"]) == (label, budget)}  # fmt: skip
     return {name: rows[name] for name in TITLES if name in rows}
@@ -35,23 +39,50 @@ def middle(one, score):
     return median(values) if values else None
 
 
-def results(found, labels, scores):
-    """A table for each budget: rows are methods, the best first."""
-    parts = []
-    for budget in BUDGETS:
+def results(found, labels, budgets, scores):
+    """A table for each budget: rows are methods, the best first; and what is not there."""
+    parts, nothing = [], []
+    for budget in budgets:
         for label, title in labels.items():
+            ranked = cells(found, label, budget)
+            have = {name: one for name, one in ranked.items() if one["runs"]}
             rows = []
-            ranked = cells(found, label, budget).items()
-            for name, one in sorted(ranked, key=lambda item: _rank(item[1], scores)):
+            for name, one in sorted(have.items(), key=lambda item: _rank(item[1], scores)):
                 numbers = [shown(middle(one, score), digits) for score, _, digits in scores]
-                cost = [f"{one['passes']:,g}", f"{one['seconds']:,.1f}", f"{len(one['runs'])}"]
+                numbers[0] += _error(one, *scores[0])
+                cost = [f"{one['passes']:,g}", f"{one['seconds']:,.1f}", _runs(one, scores[0][0])]
                 rows.append([TITLES[name], *numbers, f"{one['chains']} x {one['members'] // one['chains']}", *cost])
-            if rows:
-                floor = next(iter(ranked))[1]["floor"].get(scores[0][0])
-                known = "" if floor is None else f" (halves of the reference {floor:.3f} apart)"
-                heads = ["method", *(head for _, head, _ in scores), "chains x draws", "passes", "seconds", "runs"]
-                parts.append(f"### {budget:,} epochs{title}{known}\n\n{table(heads, rows)}")
+            if not ranked:
+                nothing.append(f"{budget:,} epochs{title}")
+                continue
+            floor = next((one["floor"].get(scores[0][0]) for one in have.values()), None)
+            known = "" if floor is None else f" (halves of the reference {floor:.3f} apart)"
+            heads = ["method", *(head for _, head, _ in scores), "chains x draws", "passes", "seconds", "runs"]
+            without = [TITLES[name] for name in ranked if name not in have]
+            missing = [TITLES[name] for name in TITLES if name not in ranked]
+            notes = [
+                *(
+                    [f"No result, as the budget is too small or all chains ran away: {', '.join(without)}."]
+                    * bool(without)
+                ),
+                *([f"Not recorded yet: {', '.join(missing)}."] * bool(missing)),
+            ]
+            parts.append("\n\n".join([f"### {budget:,} epochs{title}{known}", table(heads, rows), *notes]))
+    if parts and nothing:
+        parts.append(f"Not recorded yet: {'; '.join(nothing)}.")
     return "\n\n".join(parts) or NONE
+
+
+def _error(one, score, head, digits):
+    """The standard error of a median, where there are runs enough to tell."""
+    values = [run[score] for run in one["runs"] if run.get(score) is not None]
+    return f" ± {error_of_median(values):.{digits}f}" if len(values) >= FEWEST else ""
+
+
+def _runs(one, score):
+    """How many runs there are, and how many of them have a posterior."""
+    good = sum(run.get(score) is not None for run in one["runs"])
+    return f"{good}" if good == len(one["runs"]) else f"{good} of {len(one['runs'])}"
 
 
 def _rank(one, scores):
@@ -75,7 +106,10 @@ def settings(found):
             best = min(good, key=lambda one: one["nll"])
             words = ", ".join(f"{key} {value}" for key, value in best["settings"].items())
             scores = [f"{best['nll']:.3f}", f"{max(one['nll'] for one in good):.3f}"]
-            rows.append([label, f"{budget:,}", TITLES[name], words, *scores, f"{len(good)} of {len(all_of)}"])
+            under_way = "" if len(all_of) >= SIZE else f", {SIZE - len(all_of)} to come"
+            rows.append(
+                [label, f"{budget:,}", TITLES[name], words, *scores, f"{len(good)} of {len(all_of)}{under_way}"]
+            )
     return table(["case", "epochs", "method", "chosen", "NLL", "NLL of the worst", "ran"], rows) if rows else NONE
 
 
@@ -83,8 +117,8 @@ def render(found=None):
     found = recorded() if found is None else found
     drawn = any(one["section"] == "table" for one in found) and (ROOT / "docs" / FIGURE).exists()
     parts = {
-        "GAP": results(found, {label: f", {short}" for label, short in GAPS.items()}, NUMBERS),
-        "DERMA": results(found, {DERMA: ""}, CLASSES),
+        "GAP": results(found, {label: f", {short}" for label, short in GAPS.items()}, BUDGETS, NUMBERS),
+        "DERMA": results(found, {DERMA: ""}, BUDGETS[:2], CLASSES),
         "SETTINGS": settings(found),
         "FIGURE": f"![Distance to the reference against cost]({FIGURE})" if drawn else "",
     }

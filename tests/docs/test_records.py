@@ -240,8 +240,20 @@ def test_the_page_on_methods_copes_with_some_records(script):
         {**about, "label": "uci_gap-split5", "method": "sgld", "runs": [{**runs, "nll": None}]},
     ]
     searched = {"section": "search", "label": "uci_gap-split5", "budget": 200, "method": "swag"}
+    refused = {
+        "section": "table",
+        "label": "uci_gap-split5",
+        "budget": 200,
+        "method": "hmc",
+        "runs": [],
+        "refused": "no",
+    }
+    derma = {**about, "label": page.DERMA, "method": "sgld", "floor": {"agreement": 0.96}}
+    derma["runs"] = [{"agreement": value, "diverged": 0} for value in (0.8, 0.81, 0.82, 0.84, 0.85)] + [{"diverged": 3}]
     found = [
         *gap,
+        refused,
+        derma,
         {**searched, "settings": {"chains": 3}, "nll": -1.0},
         {**searched, "settings": {"chains": 5}, "nll": -1.5},
         {**searched, "settings": {"chains": 9}, "nll": None},
@@ -250,8 +262,16 @@ def test_the_page_on_methods_copes_with_some_records(script):
     assert "### 200 epochs, split 5 (halves of the reference 0.004 apart)" in text
     assert text.index("| SGLD | 0.0200 |  | 0.800 |") < text.index("| SWAG | 0.0400 | -1.900 |")
     assert "| 2 x 3 | 198 | 1.2 | 3 |" in text
-    assert "| uci_gap-split5 | 200 | SWAG | chains 5 | -1.500 | -1.000 | 2 of 3 |" in text
-    assert text.count(page.NONE) == 1
+    assert "all chains ran away: HMC.\n" in text
+    missing = re.findall(r"Not recorded yet: (AE, .*)\.\n", text)[0].split(", ")
+    assert "SGHMC" in missing
+    assert not {"SWAG", "HMC"} & set(missing)
+    assert "Not recorded yet: 200 epochs, split 6; 200 epochs, split 0;" in text
+    assert "10,000 epochs, split 1.\n" in text
+    assert re.search(r"\| SGLD \| 0\.820 ± 0\.0[012]\d \|.* \| 5 of 6 \|", text)
+    assert "Not recorded yet: 1,000 epochs.\n" in text
+    assert "| uci_gap-split5 | 200 | SWAG | chains 5 | -1.500 | -1.000 | 2 of 3, 5 to come |" in text
+    assert page.NONE not in text
     figure = script("figure_methods").draw(found)
     assert len(figure.axes) == 6
     assert len(figure.axes[0].lines) == 2

@@ -42,6 +42,7 @@ def test_the_mean_is_that_of_the_places(kind):
     states = places_of(kind(FIRST, SHORT, points=5), small_problem())
     places = vectors([state.params for state in states])
     assert np.ptp(places, axis=0).max() > 0.01
+    assert (places == narrowed(places)).all() == (kind is aw.SWALP)
     for count, state in enumerate(states, start=1):
         # Five additions in float32 of numbers below one.
         np.testing.assert_allclose(tree.ravel(state.mean), places[:count].mean(0), atol=5e-7)
@@ -86,6 +87,26 @@ def test_where_trainings_converge_all_are_at_the_posteriors_mean(method):
     posterior = aw.sample(KEY, MODEL.problem, aw.Plan(method, 2, members), callbacks=[])
     # SGD stops where float32 does: at gradients of 1e-6 or so. SWAG's normal is as narrow as its places are apart.
     np.testing.assert_allclose(stacked_params(posterior)["w"], [MODEL.posterior_mean] * 2 * members, atol=5e-5)
+
+
+@pytest.mark.parametrize("method", [aw.Snapshot, aw.FGE], ids=lambda kind: kind.__name__)
+def test_members_are_where_the_rates_of_their_cycles_lead(method):
+    """Descent of a quadratic: each step shrinks the error by I - rate H, with rates that fall, or rise and fall."""
+    curvature, steps = MODEL.precision / MODEL.rows, np.arange(6)
+    rate = float(0.5 / np.linalg.eigvalsh(curvature)[-1])
+    if method is aw.Snapshot:
+        made = aw.Snapshot(aw.Training(aw.SGD(rate, end_rate=0.0), epochs=6, batch_size=MODEL.rows))
+        rates = rate * (1 + np.cos(np.pi * steps / 6)) / 2
+    else:
+        made = aw.FGE(None, aw.Training(aw.SGD(rate), epochs=6, batch_size=MODEL.rows), low=0.1)
+        rates = rate * (0.1 + 0.9 * np.array([1, 2, 3, 2, 1, 0]) / 3)
+    posterior = aw.sample(KEY, MODEL.problem, aw.Plan(made, 1, 3), callbacks=[])
+    first, *later = stacked_params(posterior)["w"].astype(float) - MODEL.posterior_mean
+    shrunk = np.linalg.multi_dot([np.eye(3) - one * curvature for one in rates])
+    assert np.abs(later[0] - first).max() > 0.05
+    for error in later:
+        first = shrunk @ first
+        np.testing.assert_allclose(error, first, atol=1e-5)
 
 
 def test_rounding_at_random_keeps_the_mean():
@@ -199,11 +220,22 @@ def test_low_precision_goes_with_soap():
     assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(low.params))
 
 
-def test_a_mean_of_one_end_is_that_end():
-    then = aw.Training(aw.SGD(0.01), epochs=1, batch_size=7)
-    method = aw.LowPrecisionSAE(FIRST, then, aw.GuidedWalk(0.1), points=1)
-    posterior = aw.sample(KEY, small_problem(), aw.Plan(method, 1, 2), callbacks=[])
-    first, later = (np.asarray(tree.ravel(member.params)) for member in posterior)
-    narrow = [np.asarray(jnp.asarray(one).astype(jnp.bfloat16).astype(jnp.float32)) for one in (first, later)]
-    assert (first != narrow[0]).any()
-    assert (later == narrow[1]).all()
+def test_a_later_member_is_the_mean_of_its_ends():
+    """One end is a number of bfloat16; of the mean of two, which begin alike, the other one follows."""
+    then, found = aw.Training(aw.SGD(0.01), epochs=1, batch_size=7), []
+    for points in (1, 2):
+        method = aw.LowPrecisionSAE(FIRST, then, aw.GuidedWalk(0.1), points=points)
+        posterior = aw.sample(KEY, small_problem(), aw.Plan(method, 1, 2), callbacks=[])
+        found.append([np.asarray(tree.ravel(member.params)) for member in posterior])
+    (first, one), (same, mean) = found
+    np.testing.assert_array_equal(first, same)
+    assert (first != narrowed(first)).any()
+    np.testing.assert_array_equal(one, narrowed(one))
+    assert (mean != narrowed(mean)).any()
+    other = 2 * mean - one
+    assert np.abs(other - one).max() > 1e-3
+    np.testing.assert_allclose(other, narrowed(other), rtol=1e-6, atol=1e-8)  # two operations in float32
+
+
+def narrowed(values):
+    return np.asarray(jnp.asarray(values).astype(jnp.bfloat16).astype(jnp.float32))

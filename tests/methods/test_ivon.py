@@ -1,6 +1,7 @@
 """IVON against the closed form of what it tends to: on a linear model, the best normal with a diagonal covariance."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -8,7 +9,7 @@ import anchorwalk as aw
 from anchorwalk import tree
 from anchorwalk.errors import InvalidInput
 from anchorwalk.run.store import MemoryStore
-from helpers import LinearGaussian, assert_moments, stacked_params
+from helpers import LinearGaussian, assert_moments, linear_apply, linear_init, stacked_params
 
 KEY, CHAINS = jax.random.key(0), 40
 MODEL = LinearGaussian(mean=0.3)
@@ -50,6 +51,43 @@ def test_draws_are_from_that_normal(found):
     variances = 1 / (MODEL.rows * states.hessian.astype(float) + np.diag(MODEL.prior_precision))
     white = (draws - states.mean[:, None]) / np.sqrt(variances)[:, None]
     assert_moments(white.reshape(-1, 1, 3), np.zeros(3), np.eye(3))
+
+
+def test_a_fit_is_the_papers_algorithm():
+    """Line by line in NumPy, with the same draws: batches of equal rows, two draws a step, rows that count twice."""
+    row, target, noise = np.array([0.6, -0.3, 0.8]), 0.9, 0.5
+    scale, center = np.array([0.5, 1.0, 2.0]), 0.3
+    prior = aw.Prior(scale={"w": scale}, mean=center)
+    data = np.tile(row, (7, 1)), np.full(7, target)
+    problem = aw.Problem(linear_init, linear_apply, aw.Normal(scale=noise), prior, data)
+    method = aw.IVON(0.3, 2, 3, end_rate=0.1, hessian=0.7, b1=0.8, b2=0.9, samples=2, rows=14.0)
+    keys = aw.Keys(KEY, KEY)
+    state = method.start(keys, problem, jnp.uint32(0))
+    mean, momentum, hessian = np.asarray(state.mean, float), np.zeros(3), np.full(3, 0.7)
+    decay, step = 1 / scale**2 / 14, 0
+    for epoch in range(2):
+        steps_key = jax.random.split(jax.random.fold_in(KEY, epoch))[1]
+        for i in range(3):
+            width = 1 / np.sqrt(14 * (hessian + decay))
+            gradients, curvatures = [], []
+            for key in jax.random.split(jax.random.fold_in(steps_key, i), 2):
+                drawn = width * np.asarray(jax.random.normal(key, (3,)), float)
+                gradient = row * (row @ (mean + drawn) - target) / noise**2
+                gradients.append(gradient)
+                curvatures.append(gradient * drawn / width**2)
+            gradient, curvature = np.mean(gradients, axis=0), np.mean(curvatures, axis=0)
+            momentum = 0.8 * momentum + 0.2 * gradient
+            more = 0.5 * 0.1**2 * (hessian - curvature) ** 2 / (hessian + decay)
+            hessian = 0.9 * hessian + 0.1 * curvature + more
+            rate = (0.1 + 0.1 * (1 + np.cos(np.pi * step / 6))) * (0.7 + decay)
+            step += 1
+            pull = momentum / (1 - 0.8**step) + decay * (mean - center)
+            mean = mean - rate * pull / (hessian + decay)
+    found, _ = jax.jit(method.step, static_argnums=3)(keys, problem, state, aw.Call("fit", 0), jnp.int32(0))
+    # Six steps in float32, of numbers up to ten.
+    np.testing.assert_allclose(found.mean, mean, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found.hessian, hessian, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found.momentum, momentum, rtol=1e-4, atol=1e-5)
 
 
 def test_several_gradients_a_step_cost_as_much():

@@ -1,6 +1,7 @@
 """MCLMC on a linear model, within the bias of its step size; and its cost."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -12,8 +13,9 @@ KEY, CHAINS, MEMBERS = jax.random.key(0), 40, 60
 MODEL = LinearGaussian(mean=0.3)
 
 
-def test_draws_have_the_posteriors_moments_up_to_the_step_sizes_bias():
-    method = aw.MCLMC(MODEL.training(1e-3), warmup=60, thin=25, energy_variance=5e-7, scaled=False)
+@pytest.mark.parametrize("scaled", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_draws_have_the_posteriors_moments_up_to_the_step_sizes_bias(scaled):
+    method = aw.MCLMC(MODEL.training(1e-3), warmup=60, thin=25, energy_variance=5e-7, scaled=scaled)
     runner = aw.Local(threads=1, lanes=CHAINS)
     posterior = aw.sample(KEY, MODEL.problem, aw.Plan(method, CHAINS, MEMBERS), runner=runner, callbacks=[])
     draws = stacked_params(posterior)["w"].reshape(CHAINS, MEMBERS, 3).astype(float)
@@ -28,6 +30,23 @@ def test_draws_have_the_posteriors_moments_up_to_the_step_sizes_bias():
     assert_moments(draws[:, 10:], MODEL.posterior_mean, MODEL.posterior_covariance, slack)
     variance = np.mean([info.value("energy_variance") for info in posterior.infos])
     assert variance < 10 * 3 * method.energy_variance
+
+
+def test_steps_are_in_prior_standard_deviations_and_those_that_run_away_are_taken_back():
+    method, problem, keys = aw.MCLMC(None, thin=3), small_problem(scale=0.2), aw.Keys(KEY, KEY)
+    state = method.start(keys, problem, jnp.uint32(0))
+    step = jax.jit(method.step, static_argnums=3)
+    for size in (0.5, 0.001, 1e30):  # the second call begins away from the start
+        state = state._replace(step_size=jnp.float32(size))
+        after, draws = step(keys, problem, state, aw.Call("draw"), jnp.int32(1))
+        pairs = zip(jax.tree.leaves(after.params), jax.tree.leaves(state.params), strict=True)
+        moved = np.sqrt(sum(np.sum(np.square(one - other)) for one, other in pairs))
+        if size < 1:  # the velocity has unit length, so that no way is longer than time; and not every one turns back
+            assert 0.2 * 3 * 0.2 * size < moved < 1.001 * 3 * 0.2 * size
+        else:
+            assert moved == 0
+        assert float(draws.info["divergent"][0]) == (size > 1)
+        state = after
 
 
 def test_a_step_costs_two_gradients():

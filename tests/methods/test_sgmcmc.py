@@ -15,33 +15,33 @@ from anchorwalk import tree
 from anchorwalk.errors import InvalidInput
 from anchorwalk.methods import minibatch
 from anchorwalk.objective import in_order
-from helpers import LinearGaussian, assert_moments, small_problem, stacked_params
+from helpers import LinearGaussian, assert_moments, linear_apply, linear_init, small_problem, stacked_params
 
 KEY, CHAINS = jax.random.key(0), 2000
 MODEL = LinearGaussian(mean=0.3)
 STEP = float(0.2 / np.linalg.eigvalsh(MODEL.precision)[-1])
 
 
-def transition(step_size, friction, noise=1.0):
+def transition(step_size, friction, noise=1.0, precision=MODEL.precision):
     """The matrix A and the covariance Q of (θ - mean, v) -> A (θ - mean, v) + N(0, Q)."""
     identity = np.eye(3)
-    back = -step_size * MODEL.precision
+    back = -step_size * precision
     matrix = np.block([[identity + back, (1 - friction) * identity], [back, (1 - friction) * identity]])
     return matrix, noise * 2 * friction * step_size * np.kron(np.ones((2, 2)), identity)
 
 
-def law_after(steps):
+def law_after(steps, center=MODEL.posterior_mean):
     """Mean and covariance of the place after steps of (A, Q), from a start at N(0, 1) without momentum."""
-    mean = np.concatenate([-MODEL.posterior_mean, np.zeros(3)])
+    mean = np.concatenate([-center, np.zeros(3)])
     covariance = np.diag([1.0] * 3 + [0.0] * 3)
     for matrix, noise in steps:
         mean, covariance = matrix @ mean, matrix @ covariance @ matrix.T + noise
-    return MODEL.posterior_mean + mean[:3], covariance[:3, :3]
+    return center + mean[:3], covariance[:3, :3]
 
 
-def draws_of(method, members=1):
+def draws_of(method, members=1, problem=MODEL.problem):
     runner = aw.Local(threads=1, lanes=500)
-    posterior = aw.sample(KEY, MODEL.problem, aw.Plan(method, CHAINS, members), runner=runner, callbacks=[])
+    posterior = aw.sample(KEY, problem, aw.Plan(method, CHAINS, members), runner=runner, callbacks=[])
     return stacked_params(posterior)["w"].reshape(CHAINS, members, 3).astype(float)
 
 
@@ -59,6 +59,27 @@ def test_a_chain_has_the_law_of_its_discretisation(method, friction):
     # And that law is not yet the posterior: the test could tell them apart.
     with pytest.raises(AssertionError):
         assert_moments(draws_of(method, 2)[:, 1:], MODEL.posterior_mean, MODEL.posterior_covariance)
+
+
+@pytest.mark.parametrize("method", [aw.SGLD, aw.SGHMC, aw.CyclicalSGHMC], ids=lambda kind: kind.__name__)
+def test_each_step_of_an_epoch_has_noise_of_its_own(method):
+    """Seven equal rows in batches of 3, 2 and 2: every batch has the gradient of all, weighted rows included."""
+    row, weight = np.array([0.6, -0.3, 0.8]), 1.7
+    prior = aw.Prior(scale={"w": MODEL.scale}, mean=MODEL.mean)
+    data, weights = (np.tile(row, (7, 1)), np.full(7, 0.9)), np.full(7, weight)
+    problem = aw.Problem(linear_init, linear_apply, aw.Normal(scale=MODEL.noise), prior, data, weights)
+    precision = 7 * weight * np.outer(row, row) / MODEL.noise**2 + MODEL.prior_precision
+    pull = 7 * weight * 0.9 * row / MODEL.noise**2 + MODEL.prior_precision @ np.full(3, MODEL.mean)
+    center, step = np.linalg.solve(precision, pull), float(0.2 / np.linalg.eigvalsh(precision)[-1])
+    if method is aw.CyclicalSGHMC:
+        made = method(2 * step, cycle=3, draws=1, explore=0.4, friction=0.4, batch_size=3)
+        shares = np.arange(9) / 9
+        sizes, noises = made.step_size * (1 + np.cos(np.pi * shares)) / 2, (shares >= 0.4).astype(float)
+    else:
+        made = method(None, step, thin=3, batch_size=3)
+        sizes, noises = np.full(9, step), np.ones(9)
+    steps = [transition(*each, precision) for each in zip(sizes, np.full(9, made.friction), noises, strict=True)]
+    assert_moments(draws_of(made, 1, problem), *law_after(steps, center))
 
 
 @pytest.mark.parametrize("friction", [1.0, 0.3])

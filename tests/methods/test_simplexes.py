@@ -70,6 +70,26 @@ def test_vertices_are_pushed_apart_by_the_gain():
         assert weights.sum() == pytest.approx(1, abs=1e-3)
 
 
+def test_a_vertex_is_as_far_away_as_the_gain_pays_for():
+    """From the optimum a of a quadratic of curvature H, E over u of L(a + u d) - g log |d| is d'Hd / 6 - g log |d|.
+
+    So d is the eigenvector of the least curvature, and |d|² = 3 g / λ.
+    """
+    values, vectors = np.linalg.eigh(MODEL.precision / MODEL.rows)
+    gain, rate = 0.01, float(0.1 / values[-1])
+    then = aw.Training(aw.SGD(rate, end_rate=0.0), epochs=3000, batch_size=MODEL.rows)
+    store, runner = MemoryStore(), aw.Local(threads=1, lanes=16)
+    method = aw.SPRO(MODEL.training(), then, vertices=2, gain=gain)
+    aw.sample(KEY, MODEL.problem, aw.Plan(method, 16, 1), runner=runner, store=store, callbacks=[])
+    edges = np.array([np.diff(store.state(chain).vertices, axis=0)[0] for chain in range(16)], float)
+    exact = np.sqrt(3 * gain / values[0])
+    along = np.abs(edges @ vectors[:, 0])
+    assert (np.linalg.norm(edges, axis=1) - along < 1e-3 * exact).all()
+    # Each step sees one place u of the simplex; over chains what is left of that averages out.
+    assert abs(along.mean() - exact) < 6 * along.std(ddof=1) / 4
+    assert along.std(ddof=1) < 0.03 * exact
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -77,6 +97,7 @@ def test_vertices_are_pushed_apart_by_the_gain():
         (lambda: aw.SPRO(SHORT, SHORT, gain=0.0), r"SPRO\(gain=\)"),
         (lambda: aw.SPRO(SHORT, replace(SHORT, mean_first=0.5)), "mean_first"),
         (lambda: aw.SPRO(SHORT, None), r"SPRO\(then=\)"),
+        (lambda: aw.SPRO(SHORT, replace(SHORT, keep="best")), "says nothing of its simplex"),
         (lambda: aw.SimplexSAE(aw.AE(SHORT)), "an SAE"),
         (lambda: aw.SimplexSAE(aw.SAE(SHORT)), "later trainings"),
         (lambda: aw.SimplexSAE(aw.SAE(SHORT, SHORT), vertices=1), r"SimplexSAE\(vertices=\)"),

@@ -47,8 +47,8 @@ class LaplaceState(NamedTuple):
 class Laplace(FromMode, Settings):
     """Draws from a normal around a mode, with the curvature there.
 
-    The curvature costs about as many passes as the network has outputs, and one more. Draws cost nothing, so that
-    `Plan.from_budget` wants `members=`. Without a problem a plan counts one output.
+    The curvature costs about as many passes as the network has outputs, and one more; the whole matrix costs that
+    twice. Draws cost nothing, so that `Plan.from_budget` wants `members=`. Without a problem a plan counts one output.
 
     Args:
         first: The training that finds the mode; its rate should end near zero.
@@ -98,9 +98,14 @@ class Laplace(FromMode, Settings):
     def calls(self, problem: Problem | None, members: int) -> Iterator[Call]:
         """The training, the curvature, and then draws."""
         yield from self.first_call()
-        yield Call("curvature", draws=0, passes=1 + (1 if problem is None else outputs_of(problem)))
+        yield Call("curvature", draws=0, passes=self.passes(problem))
         for _ in range(members):
             yield Call(DRAW)
+
+    def passes(self, problem: Problem | None) -> int:
+        """What the curvature costs."""
+        row = None if problem is None else jax.eval_shape(problem.apply, problem.params_like, problem.row_like)
+        return (1 + (1 if row is None else tree.size(row))) * (2 if self.curvature == "full" else 1)
 
     def begin(self, key: Key, problem: Problem, params: Params) -> LaplaceState:
         """Without a curvature yet."""
@@ -144,25 +149,41 @@ class Laplace(FromMode, Settings):
             params = self._with(state.params, tree.unravel(vector, like))
             return problem.apply(params, jax.tree.map(lambda leaf: leaf[None], x))[0].ravel()
 
-        found = gauss_newton(problem, outputs, mode, scale, full, self.first.batch_size)
-        values, basis = _eigen(found) if full else (found, jnp.ones_like(found))
+        def curvature(directions: Array) -> Array:
+            return gauss_newton(problem, outputs, mode, directions, full, self.first.batch_size)
+
+        norm = jnp.sum(jnp.square((mode - mean) / scale))
+        if not full:
+            values = jnp.maximum(curvature(scale), 0)
+            strength = self._strength(values, norm)
+            return LaplaceState(state.params, scale / jnp.sqrt(values + strength), strength**-0.5)
+        values, basis = _eigen(curvature(scale))
         values = jnp.maximum(values, 0)
-        strength = evidence_maximum(values, jnp.sum(jnp.square((mode - mean) / scale))) if self.fit_prior else 1.0
-        widths = 1 / jnp.sqrt(values + strength)
-        root = scale[:, None] * basis * widths if full else scale * widths
-        return LaplaceState(state.params, root, jnp.asarray(strength, root.dtype) ** -0.5)
+        # Eigenvalues are off by float32's rounding of the largest, which can be more than the prior's 1. In directions
+        # in which all are near 1 the same matrix loses nothing, so that the covariance is from there.
+        ways = basis / jnp.sqrt(values + 1)
+        again = curvature(scale[:, None] * ways)
+        strength = self._strength(jnp.maximum(jnp.diag(again), 0) * (values + 1), norm)
+        sizes, turned = _eigen(again + strength * ways.T @ ways)
+        # Turned back at the end: which basis eigenvectors of equal values have is rounding's choice, and no draw's.
+        root = scale[:, None] * ways @ (turned / jnp.sqrt(sizes)) @ turned.T @ basis.T
+        return LaplaceState(state.params, root, strength**-0.5)
+
+    def _strength(self, values: Array, norm: Array) -> Array:
+        """The factor of the prior's precision."""
+        return evidence_maximum(values, norm) if self.fit_prior else jnp.ones((), values.dtype)
 
 
 def gauss_newton(
-    problem: Problem, outputs: Callable[[Array, Any], Array], place: Array, scale: Array, full: bool, batch_size: int
+    problem: Problem, outputs: Callable[[Array, Any], Array], place: Array, units: Array, full: bool, batch_size: int
 ) -> Array:
-    """The generalised Gauss-Newton matrix of the data in units of the prior, or its diagonal.
+    """The generalised Gauss-Newton matrix of the data in other units than the parameters' own, or its diagonal.
 
     Args:
         problem: What is fitted.
         outputs: From the vector of parameters and the inputs of a row to its outputs, flat.
         place: The vector.
-        scale: By which each parameter is multiplied.
+        units: The unit of each parameter, or a matrix whose columns are the directions of the result.
         full: The whole matrix, and not its diagonal.
         batch_size: Rows whose Jacobians are there at once.
     """
@@ -172,7 +193,8 @@ def gauss_newton(
         shape = jax.eval_shape(problem.apply, problem.params_like, rows.x).shape[1:]
 
         def of_row(x: Any, y: Array, weight: Array) -> tuple[Array, Array]:
-            jacobian = jax.jacrev(outputs)(place, x) * scale
+            jacobian = jax.jacrev(outputs)(place, x)
+            jacobian = jacobian @ units if units.ndim == 2 else jacobian * units
             here = outputs(place, x).astype(place.dtype).reshape(shape)
             return jacobian, weight * output_information(problem.likelihood, here, y)
 
@@ -223,11 +245,6 @@ def evidence_maximum(values: Array, norm: Array) -> Array:
     ends = (jnp.full((), -BOUND, values.dtype), jnp.full((), BOUND, values.dtype))
     low, high = jax.lax.fori_loop(0, ROUNDS, halve, ends)
     return jnp.exp(0.5 * (low + high))
-
-
-def outputs_of(problem: Problem) -> int:
-    """Outputs of one row."""
-    return tree.size(jax.eval_shape(problem.apply, problem.params_like, problem.row_like))
 
 
 @jax.custom_batching.sequential_vmap  # type: ignore[untyped-decorator]

@@ -142,11 +142,11 @@ class MCLMC(FromMode, Settings):
             after = jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), MCLMCState(*found), state)
             return after, no_draws(problem)
 
-        def step(here: Any, key: Key) -> tuple[Any, Array]:
+        def step(here: Any, key: Key) -> tuple[Any, tuple[Array, Array]]:
             here, info = kernel(key, here, density, state.scales, state.length, state.step_size)
-            return here, info.energy_change
+            return here, (info.energy_change, ~info.nonans)
 
-        here, changes = jax.lax.scan(step, here, jax.random.split(keys.own, self.thin))
+        here, (changes, taken_back) = jax.lax.scan(step, here, jax.random.split(keys.own, self.thin))
         state = state._replace(params=params_at(here.position), momentum=here.momentum)
         info = {"log_density": here.logdensity, "step_size": state.step_size, "energy_variance": jnp.var(changes)}
-        return state, one_draw(problem, state.params, **info)
+        return state, one_draw(problem, state.params, divergent=jnp.mean(taken_back, dtype=float), **info)

@@ -73,6 +73,9 @@ class SPRO(FromMode, Settings):
         if self.then.mean_first is not None:
             given = f"mean_first={self.then.mean_first}"
             checks.reject("SPRO(then=)", given, "None: a vertex has a loss of its own", "Set mean_first=None.")
+        if self.then.keep != "last":
+            expected = "'last': a vertex by itself says nothing of its simplex"
+            checks.reject("SPRO(then=)", f"keep={self.then.keep!r}", expected, "Set keep='last'.")
         checks.count("SPRO(vertices=)", self.vertices, least=2)
         object.__setattr__(self, "gain", checks.positive("SPRO(gain=)", self.gain))
 

@@ -16,10 +16,12 @@ def choose(case: Case, budget: int, chains: int, curvature: str, last_layer: boo
     layers = sorted({path.split("/")[0] for path, _ in tree.named_leaves(problem.params_like) if "dense" in path})
     if curvature == "full" and not last_layer and problem.size > methods.LARGEST:
         curvature = "diagonal"
-    passes = 1 + methods.outputs_of(problem)
-    first = training(case, max(1, budget // chains - passes))
     only = f"{layers[-1]}/*" if last_layer else "*"
-    return Plan(methods.Laplace(first, curvature, only), chains, MEMBERS)  # type: ignore[arg-type]
+
+    def method(epochs: int) -> methods.Laplace:
+        return methods.Laplace(training(case, max(1, epochs)), curvature, only)  # type: ignore[arg-type]
+
+    return Plan(method(budget // chains - method(1).passes(problem)), chains, MEMBERS)
 
 
 LAPLACE = Searched.of("laplace", choose, chains=(3, 5), curvature=("full", "diagonal"), last_layer=(False, True))

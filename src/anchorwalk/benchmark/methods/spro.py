@@ -1,5 +1,7 @@
 """Simplexes of low loss: most of the budget for the vertices."""
 
+from dataclasses import replace
+
 from anchorwalk.benchmark.methods.base import Searched
 from anchorwalk.benchmark.methods.modes import parts, training
 from anchorwalk.benchmark.tasks import Case
@@ -12,7 +14,7 @@ VERTICES, MEMBERS = 3, 20
 def choose(case: Case, budget: int, chains: int, gain: float) -> Plan:
     """Chains of a first vertex with half of the budget, and two more with the rest."""
     first, rest = parts(budget, chains, 0.5)
-    then = training(case, max(1, rest // (VERTICES - 1)))
+    then = replace(training(case, max(1, rest // (VERTICES - 1))), keep="last")
     return Plan(methods.SPRO(training(case, first), then, VERTICES, gain), chains, MEMBERS)
 
 
