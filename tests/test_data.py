@@ -82,6 +82,21 @@ def test_row_numbers_come_to_the_source_in_small_pieces(rows, monkeypatch):
     np.testing.assert_array_equal(found.y, MEMORY.data.y[wanted])
 
 
+def test_batches_trace_no_network(rows):
+    traced = []
+
+    def apply(params, x):
+        traced.append(x.shape)
+        return small_apply(params, x)
+
+    reader = aw.Problem(small_init, apply, aw.Normal(scale=0.3), aw.Prior(), data=rows).data.reader
+    reader.rows(np.arange(7))
+    before = len(traced)
+    for start in range(50):
+        reader.rows(np.arange(start, start + 7))
+    assert len(traced) == before
+
+
 def test_by_default_one_device_is_chosen_of_several(rows, monkeypatch):
     class Chosen(Exception):
         pass

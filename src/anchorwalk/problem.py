@@ -246,8 +246,16 @@ def check_apply(argument: str, apply: Apply, like: Params, x: Inputs, n: int) ->
 
 
 def _check_data(
-    argument: str, data: Any, weights: Any, apply: Apply, like: Params, likelihood: Likelihood, dtype: Any
+    argument: str,
+    data: Any,
+    weights: Any,
+    apply: Apply,
+    like: Params,
+    likelihood: Likelihood,
+    dtype: Any,
+    known: dict[Any, Any] | None = None,
 ) -> Data:
+    """Data as programs take them. `known` keeps the network's outputs by kinds of inputs, for those that come often."""
     if not (isinstance(data, tuple | list) and len(data) == 2):
         size = f" of {len(data)}" if isinstance(data, tuple | list) else ""
         remedy = f"Pass {argument}=(x, y); weights go into weights=."
@@ -259,7 +267,11 @@ def _check_data(
     what = f"{argument}: targets y"
     checks.real(what, y)
     checks.finite(what, y, "Remove or impute those rows first.")
-    targets = likelihood.check(check_apply("apply", apply, like, x, n), y, argument)
+    known = {} if known is None else known
+    kind = jax.tree.structure(x), *((leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(x))
+    if kind not in known:
+        known[kind] = check_apply("apply", apply, like, x, n)
+    targets = likelihood.check(known[kind], y, argument)
     # Targets and weights enter sums over rows: half precision would be too little for them.
     return Data(x, _cast(what, targets, tree.precise(dtype)), _check_weights(weights, n, tree.precise(dtype)))
 
@@ -274,8 +286,10 @@ def _streamed(
     if not len(source):
         checks.reject(argument, "a source of 0 rows", "at least one row", "Check how it was opened.")
 
+    known: dict[Any, Any] = {}  # a network is not traced again for each batch
+
     def cast(pair: Any, n: int) -> tuple[Inputs, Any, Any]:
-        rows = _check_data(argument, pair, None, apply, like, likelihood, dtype)
+        rows = _check_data(argument, pair, None, apply, like, likelihood, dtype, known)
         if rows.room != n:
             checks.reject(
                 argument, f"{rows.room} rows of a source for {n} indices", f"{n} rows", "Return each of them."
