@@ -1,7 +1,8 @@
 """What a cluster costs: `make scale` prints it and appends to results/scale.jsonl; docs/scale.md is made from that.
 
 It starts a Ray cluster on this machine and measures what the driver spends on a round by its bytes, what a commit
-costs, and whole runs on the cluster beside the same ones in threads. The machine should have nothing else to do.
+costs, whole runs on the cluster beside the same ones in threads, and training on memory maps beside rows in memory.
+The machine should have nothing else to do.
 """
 
 import argparse
@@ -10,10 +11,12 @@ import shlex
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, wait
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
+from multiprocessing import get_context
 from pathlib import Path
 
 import jax
@@ -27,6 +30,7 @@ from anchorwalk.methods.base import Draws
 from anchorwalk.run.runners import Job, cluster
 from anchorwalk.run.runners.ray import RaySession
 from anchorwalk.run.store import DiskStore, Like, Round
+from anchorwalk.run.store.manifest import Part
 from anchorwalk.serial import Settings
 from networks import WORKS
 
@@ -91,14 +95,17 @@ def rounds(numbers, workers, seconds):
     return tree.nbytes((result.states, result.draws)), spent / count
 
 
-def commits(numbers, repeats):
-    """Bytes of a round, and the median seconds of its commit."""
+def commits(numbers, repeats, files=0):
+    """Bytes of a round, and the median seconds of its commit to a run that has so many files."""
     like = jax.ShapeDtypeStruct((numbers,), np.float32)
     draws = Draws(np.zeros((1, 1, numbers), np.float32), np.zeros((1, 1, 2), np.float32), np.ones((1, 1), bool), {})
     about = {"plan": {"chains": 1, "members": repeats, "selected": [0], "calls": [["nothing", 1, 1, repeats]]}}
     with tempfile.TemporaryDirectory(dir=ROOT) as folder:
         store = DiskStore(folder)
         store.begin({"network": "nothing"}, Like(like, like), about, {})
+        reader = store._writer.reader
+        there = tuple(Part(f"members-{i:06d}-000001.safetensors", 1, "0" * 64, (1,), i) for i in range(files))
+        reader.manifest = replace(reader.manifest, members=there)  # no commit looks into them
         seconds = []
         for number in range(repeats):
             state = np.zeros((1, numbers), np.float32)
@@ -124,11 +131,7 @@ class RayAlone(aw.Ray):
 
 def overhead(epochs, members, workers, rows):
     """Seconds of a run of LeNet in threads and on the cluster, chains by themselves, compiled before."""
-    work = replace(LENET)
-    x, y = (np.concatenate([part] * -(-rows // len(part)))[:rows] for part in work.data())
-    network = work.network()
-    problem = aw.Problem(network.init, network.apply, aw.Categorical(), aw.Prior(scale=0.1), data=(x, y))
-    training = aw.Training(aw.Adam(1e-3), epochs, work.batch_size, evaluate=False)
+    problem, training = lenet(in_memory(rows)), epochs_of_lenet(epochs)
     plan = aw.Plan(aw.SAE(training, training), chains=2 * workers, members=members)
     runners = {
         "local": aw.Local(threads=workers, lanes=1),
@@ -145,14 +148,34 @@ def overhead(epochs, members, workers, rows):
     return {"round_seconds": found["local"] * workers / plan.total, "rounds": plan.total, **found}
 
 
-class Maps:
-    """Rows of memory maps."""
+def lenet(data):
+    """The problem of LeNet on rows of a kind."""
+    network = LENET.network()
+    return aw.Problem(network.init, network.apply, aw.Categorical(), aw.Prior(scale=0.1), data=data)
 
-    def __init__(self, folder, *parts):
-        names = [f"{folder}/{place}.npy" for place in range(len(parts))]
-        for name, part in zip(names, parts, strict=True):
-            np.save(name, part)
-        self.parts = [np.load(name, mmap_mode="r") for name in names]
+
+def epochs_of_lenet(count):
+    """A training of so many epochs."""
+    return aw.Training(aw.Adam(1e-3), count, LENET.batch_size, evaluate=False)
+
+
+def in_memory(rows):
+    """So many rows for LeNet."""
+    return tuple(np.concatenate([part] * -(-rows // len(part)))[:rows] for part in LENET.data())
+
+
+class Maps:
+    """The same rows in memory maps."""
+
+    def __init__(self, folder, rows):
+        self.parts = []
+        for place, part in enumerate(LENET.data()):
+            name = f"{folder}/{place}.npy"
+            whole = np.lib.format.open_memmap(name, "w+", part.dtype, (rows, *part.shape[1:]))
+            for start in range(0, rows, len(part)):
+                whole[start : start + len(part)] = part[: rows - start]
+            whole.flush()
+            self.parts.append(np.load(name, mmap_mode="r"))
 
     def __len__(self):
         return len(self.parts[0])
@@ -161,19 +184,49 @@ class Maps:
         return tuple(part[indices] for part in self.parts)
 
 
+def epoch(problem):
+    """Seconds of an epoch of LeNet."""
+    plan = aw.Plan(aw.AE(epochs_of_lenet(1)), chains=1)
+    return aw.sample(KEY, problem, plan, runner=aw.Local(1, 1), callbacks=[]).infos[0].seconds
+
+
 def streaming(rows, repeats):
-    """Seconds of an epoch of LeNet on rows in memory and on those of memory maps, compiled before."""
-    data = tuple(np.concatenate([part] * -(-rows // len(part)))[:rows] for part in LENET.data())
-    network, seconds = LENET.network(), {"memory": [], "map": []}
-    training = aw.Training(aw.Adam(1e-3), 1, LENET.batch_size, evaluate=False)
+    """Median seconds of an epoch on rows in memory and on those of memory maps, in turns, compiled before."""
     with tempfile.TemporaryDirectory(dir=ROOT) as folder:
-        for name, source in {"memory": data, "map": Maps(folder, *data)}.items():
-            problem = aw.Problem(network.init, network.apply, aw.Categorical(), aw.Prior(scale=0.1), data=source)
-            for _ in range(1 + repeats):
-                plan = aw.Plan(aw.AE(training), chains=1)
-                infos = aw.sample(KEY, problem, plan, runner=aw.Local(1, 1), callbacks=[]).infos
-                seconds[name].append(infos[0].seconds)
-    return {name: statistics.median(values[1:]) for name, values in seconds.items()}
+        problems = {"memory": lenet(in_memory(rows)), "map": lenet(Maps(folder, rows))}
+        seconds = [{name: epoch(problem) for name, problem in problems.items()} for _ in range(1 + repeats)]
+    return {name: statistics.median(one[name] for one in seconds[1:]) for name in problems}
+
+
+def own_bytes():
+    """Bytes of this process that are no pages of files: those of a map are the system's, and not counted."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) * 1024
+
+
+def most_bytes(rows):
+    """Bytes of so many rows, and the most bytes of its own that a process has which trains on maps of them."""
+    ended, seen = threading.Event(), [own_bytes()]
+
+    def watch():
+        while not ended.wait(0.01):
+            seen.append(own_bytes())
+
+    threading.Thread(target=watch, daemon=True).start()
+    with tempfile.TemporaryDirectory(dir=ROOT) as folder:
+        maps = Maps(folder, rows)
+        epoch(lenet(maps))
+        ended.set()
+        return sum(part.nbytes for part in maps.parts), max(seen)
+
+
+def peaks(sizes):
+    """`most_bytes` of some numbers of rows, each in a process of its own."""
+    found = []
+    for rows in sizes:
+        with ProcessPoolExecutor(1, get_context("spawn")) as processes:
+            found.append(processes.submit(most_bytes, rows).result())
+    return found
 
 
 def resnet():
@@ -201,9 +254,11 @@ def main():
         **records.environment(),
         "workers": given.workers,
         "commits": [commits(size, 20) for size in sizes],
+        "files": [(files, commits(1_000, 20, files)[1]) for files in ((0, 100) if given.tiny else (0, 1_000, 30_000))],
         "resnet20": {"bytes_of_round": 4_000_000, "epoch_seconds": 1.0, **MEMBERS} if given.tiny else resnet(),
     }
     record["streaming"] = streaming(56 * 2 if given.tiny else 7_000, 1 if given.tiny else 5)
+    record["peaks"] = peaks((56, 560) if given.tiny else (7_000, 70_000))
     with cluster.connected(None, given.workers, room=2**30):
         record["rounds"] = [rounds(size, given.workers, 0.5 if given.tiny else 10.0) for size in sizes]
         record["overhead"] = {

@@ -10,6 +10,7 @@ import pytest
 
 import anchorwalk as aw
 from anchorwalk.errors import InvalidInput
+from anchorwalk.integrations import sklearn
 from anchorwalk.run.runners import Devices, cluster
 from helpers import leaves_equal, small_apply, small_init, small_plan, small_problem, stacked_params
 
@@ -60,7 +61,53 @@ def test_members_are_those_of_rows_in_memory(rows, lanes, options):
     batches = [name for name, count in rows.read if count == 7]
     ahead = [name for name in batches if name.startswith("anchorwalk-rows")]
     assert len(ahead) > 0.8 * len(batches)  # all but the first ones of epochs and evaluations
-    assert max(count for _, count in rows.read) <= 60
+    assert max(count for _, count in rows.read) <= 61  # those that are looked at, one of them twice
+
+
+def test_row_numbers_come_to_the_source_in_small_pieces(rows, monkeypatch):
+    """JAX hands larger arguments of a callback over in threads that programs fill: on one core they wait for ever."""
+    data = streamed(rows).data
+
+    def pieces(count):
+        traced = jax.make_jaxpr(data.take)(jax.ShapeDtypeStruct((count,), np.int32)).jaxpr
+        (call,) = [one for one in traced.eqns if one.primitive.name == "pure_callback"]
+        return [argument.aval.size * argument.aval.dtype.itemsize for argument in call.invars]
+
+    assert pieces(60) == [240, 240]  # this batch and the next one
+    assert pieces(40_000) == [65_536, 65_536, 28_928] * 2
+    monkeypatch.setattr("anchorwalk.data.PIECE", 28)
+    wanted = np.random.default_rng(0).permutation(60)[:16].astype(np.int32)
+    found = jax.jit(lambda indices: data.take(indices))(wanted)
+    np.testing.assert_array_equal(found.x, MEMORY.data.x[wanted])
+    np.testing.assert_array_equal(found.y, MEMORY.data.y[wanted])
+
+
+def test_batches_trace_no_network(rows):
+    traced = []
+
+    def apply(params, x):
+        traced.append(x.shape)
+        return small_apply(params, x)
+
+    reader = aw.Problem(small_init, apply, aw.Normal(scale=0.3), aw.Prior(), data=rows).data.reader
+    reader.rows(np.arange(7))
+    before = len(traced)
+    for start in range(50):
+        reader.rows(np.arange(start, start + 7))
+    assert len(traced) == before
+
+
+def test_by_default_one_device_is_chosen_of_several(rows, monkeypatch):
+    class Chosen(Exception):
+        pass
+
+    def local():
+        raise Chosen
+
+    monkeypatch.setattr("anchorwalk.run.sample.default", Devices)
+    monkeypatch.setattr("anchorwalk.run.sample.Local", local)
+    with pytest.raises(Chosen):
+        aw.sample(KEY, streamed(rows), small_plan(), callbacks=[])
 
 
 @pytest.mark.slow
@@ -132,6 +179,12 @@ class Other(Rows):
         return self.give(indices)
 
 
+def rising(indices):
+    """As HDF5 has it."""
+    assert (np.diff(indices) > 0).all(), "in increasing order"
+    return np.zeros((len(indices), 2)), np.zeros((len(indices), 1))
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [
@@ -139,6 +192,9 @@ class Other(Rows):
         (Other(lambda i: (np.zeros((3, 2)), np.zeros(3))), r"data: got 3 rows of a source for \d+ indices"),
         (Other(lambda i: (np.zeros((len(i), 2)), np.zeros(3))), r"targets y of shape \(3,\) for \d+ rows"),
         (Other(None, 0), "got a source of 0 rows"),
+        (Other(lambda i: {}[tuple(i)]), r"KeyError from source\[indices\].*Check source\[np.array\(\[1, 0, 0\]\)\]"),
+        (Other(rising), "AssertionError from source.*: in increasing order"),
+        (Rows, r"data: got type, expected a pair \(x, y\)"),
     ],
 )
 def test_sources_that_are_not_what_they_should_be(source, message):
@@ -160,6 +216,12 @@ def test_what_does_not_go_with_a_source_is_refused(rows):
         problem.filled(64)
     with pytest.raises(InvalidInput, match="on several devices, expected one device"):
         aw.sample(KEY, problem, small_plan(), runner=Devices(), callbacks=[])
+    refused = r"Rows, rows that are read, expected rows in memory\. Pass some of its rows"
+    members = aw.Posterior.from_members(apply=small_apply, likelihood=aw.Normal(scale=0.3), members=[small_init(KEY)])
+    with pytest.raises(InvalidInput, match=refused):
+        members.predict(rows)
+    with pytest.raises(InvalidInput, match=refused):
+        sklearn.SAERegressor().fit(rows, rows.y)
     pytest.importorskip("ray")
     with pytest.raises(InvalidInput, match=r"problem\.data\.reader: got what does not pickle .*cannot be sent"):
         cluster.taken_apart({"plan.method": small_plan().method, "problem": problem}, None)

@@ -2,7 +2,7 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
@@ -18,6 +18,7 @@ from anchorwalk.types import Array, HostArray, Inputs
 AHEAD = 32  # batches that are kept, those that are read before they are asked for: one for each lane that trains
 READERS = 2  # threads that read them
 LOOKED_AT = 64  # rows that a source's fingerprint is made from
+PIECE = 2**16  # bytes of a callback's argument: JAX copies larger ones in threads that may wait for the callback
 
 
 @tree.node()
@@ -80,14 +81,27 @@ class Source(Protocol):
     def __getitem__(self, indices: HostArray) -> tuple[Inputs, Any]: ...
 
 
+def is_source(value: Any) -> bool:
+    """Whether this is no array and no collection of them, but can be read by row numbers."""
+    plain = isinstance(value, type | Sequence | Mapping) or hasattr(value, "__array__") or hasattr(value, "dtype")
+    return isinstance(value, Source) and not plain
+
+
+def refuse_source(argument: str, value: Any) -> None:
+    """Refuse rows of a source where arrays are wanted: NumPy would read it row by row."""
+    if is_source(value):
+        remedy = "Pass some of its rows, source[indices], or all of them where they fit into memory."
+        checks.reject(argument, f"{type(value).__name__}, rows that are read", "rows in memory", remedy)
+
+
 class Reader:
     """Reads rows of a source for programs that run, the next batch while the device trains on the last one.
 
     What it gives depends on the indices alone.
 
     Args:
-        source: Its `len` is the number of rows, and `source[indices]`, for an array of row numbers in any order, is a
-            pair (x, y).
+        source: Its `len` is the number of rows, and `source[indices]`, for an array of row numbers in any order and
+            some of them twice, is a pair (x, y).
         cast: From such a pair to inputs, targets and weights as a program takes them; refuses rows that it cannot take.
     """
 
@@ -97,7 +111,8 @@ class Reader:
         self._lock, self._pool = threading.Lock(), ThreadPoolExecutor(READERS, thread_name_prefix="anchorwalk-rows")
         self._ahead: OrderedDict[bytes, Future[Any]] = OrderedDict()
         places = np.unique(np.linspace(0, self.count - 1, LOOKED_AT).astype(np.int64))
-        leaves = [np.ascontiguousarray(leaf) for leaf in jax.tree.leaves(self.rows(places))]
+        found = jax.tree.leaves(self.rows(np.append(places[::-1], 0)))  # backwards and one twice, as a run may ask
+        leaves = [np.ascontiguousarray(leaf[-2::-1]) for leaf in found]
         self._name = sha256(b"".join(leaf.tobytes() for leaf in leaves)).hexdigest()[:16]
 
     def __repr__(self) -> str:
@@ -110,9 +125,9 @@ class Reader:
         """Inputs, targets and weights of rows."""
         return self._cast(self._source[indices], len(indices))
 
-    def next_batch(self, indices: Any, following: Any) -> Any:
-        """The same for a program; the rows that follow are read from now on."""
-        wanted, later = (np.asarray(each).astype(np.int64) for each in (indices, following))
+    def next_batch(self, indices: list[Any], following: list[Any]) -> Any:
+        """The same for a program, which gives row numbers in pieces; the rows that follow are read from now on."""
+        wanted, later = (np.concatenate(each).astype(np.int64) for each in (indices, following))
         with self._lock:
             found = self._ahead.get(wanted.tobytes())  # it stays a while: lanes that evaluate ask for the same rows
             if later.tobytes() not in self._ahead:
@@ -147,8 +162,8 @@ class Streamed(Data):
             lambda leaf: jax.ShapeDtypeStruct((*indices.shape, *leaf.shape[1:]), leaf.dtype),  # type: ignore[no-untyped-call]
             (self.x, self.y, self.weights),
         )
-        later = indices if following is None else following
-        return Data(*jax.pure_callback(self.reader.next_batch, like, indices, later, vmap_method="sequential"))
+        wanted, later = (_pieces(each) for each in (indices, indices if following is None else following))
+        return Data(*jax.pure_callback(self.reader.next_batch, like, wanted, later, vmap_method="sequential"))
 
     def select(self, indices: HostArray) -> Data:
         """Some of the rows, in memory."""
@@ -157,3 +172,9 @@ class Streamed(Data):
     def filled(self, room: int) -> Data:
         """Refused: such data have a room of their own."""
         checks.reject("filled", "rows that are read while a run trains", "rows in memory", "Pass arrays as data=.")
+
+
+def _pieces(indices: Array) -> list[Array]:
+    """Row numbers as a callback can take them."""
+    most = PIECE // indices.dtype.itemsize
+    return [indices[start : start + most] for start in range(0, indices.shape[0], most)]

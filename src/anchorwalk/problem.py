@@ -10,7 +10,8 @@ import numpy as np
 from jax.tree_util import Partial
 
 from anchorwalk import checks, tree
-from anchorwalk.data import Data, Reader, Source, Streamed
+from anchorwalk.data import Data, Reader, Source, Streamed, is_source, refuse_source
+from anchorwalk.errors import InvalidInput
 from anchorwalk.likelihoods import Likelihood
 from anchorwalk.prior import Prior
 from anchorwalk.types import Apply, Init, Inputs, Key, Params
@@ -34,7 +35,7 @@ class Problem:
         data: Inputs x (any pytree of arrays with a leading axis of N rows) and targets y. Floats are cast
             to the parameters' dtype (targets to float32 at least), integers kept. Or a source, for rows that do not
             fit into memory: an object whose `len` is N and whose `source[indices]`, for an array of row numbers in any
-            order, is such a pair (x, y) of those rows. It is read in threads while the device trains.
+            order and some of them twice, is such a pair (x, y) of those rows. Threads read it while the device trains.
         weights: A weight of each row that multiplies its log-likelihood, shape (N,).
         validation: Rows (x, y) for trainings that keep their best epoch; without them such a run holds
             back a tenth of the data.
@@ -83,7 +84,7 @@ class Problem:
         set_field(self, "apply", apply)
         set_field(self, "likelihood", likelihood)
         set_field(self, "prior", prior.resolve(like))
-        check = _streamed if _is_source(data) else _check_data
+        check = _streamed if is_source(data) else _check_data
         set_field(self, "data", check("data", data, weights, apply, like, likelihood, dtype))
         held_back = None
         if validation is not None:
@@ -210,6 +211,7 @@ def check_inputs(argument: str, x: Inputs, dtype: Any) -> tuple[Inputs, int]:
     rows, cast = set(), []
     for path, leaf in tree.named_leaves(x):
         what = f"{argument}: inputs x" + (f" at {path!r}" if path else "")
+        refuse_source(what, leaf)
         array = np.asarray(leaf)
         if array.ndim == 0:
             remedy = "Pass arrays, np.asarray(x), not lists of numbers."
@@ -244,8 +246,16 @@ def check_apply(argument: str, apply: Apply, like: Params, x: Inputs, n: int) ->
 
 
 def _check_data(
-    argument: str, data: Any, weights: Any, apply: Apply, like: Params, likelihood: Likelihood, dtype: Any
+    argument: str,
+    data: Any,
+    weights: Any,
+    apply: Apply,
+    like: Params,
+    likelihood: Likelihood,
+    dtype: Any,
+    known: dict[Any, Any] | None = None,
 ) -> Data:
+    """Data as programs take them. `known` keeps the network's outputs by kinds of inputs, for those that come often."""
     if not (isinstance(data, tuple | list) and len(data) == 2):
         size = f" of {len(data)}" if isinstance(data, tuple | list) else ""
         remedy = f"Pass {argument}=(x, y); weights go into weights=."
@@ -257,14 +267,13 @@ def _check_data(
     what = f"{argument}: targets y"
     checks.real(what, y)
     checks.finite(what, y, "Remove or impute those rows first.")
-    targets = likelihood.check(check_apply("apply", apply, like, x, n), y, argument)
+    known = {} if known is None else known
+    kind = jax.tree.structure(x), *((leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(x))
+    if kind not in known:
+        known[kind] = check_apply("apply", apply, like, x, n)
+    targets = likelihood.check(known[kind], y, argument)
     # Targets and weights enter sums over rows: half precision would be too little for them.
     return Data(x, _cast(what, targets, tree.precise(dtype)), _check_weights(weights, n, tree.precise(dtype)))
-
-
-def _is_source(data: Any) -> bool:
-    plain = (tuple, list, dict, str, bytes, np.ndarray, jax.Array)
-    return isinstance(data, Source) and not isinstance(data, plain) and not hasattr(data, "dtype")
 
 
 def _streamed(
@@ -277,15 +286,25 @@ def _streamed(
     if not len(source):
         checks.reject(argument, "a source of 0 rows", "at least one row", "Check how it was opened.")
 
+    known: dict[Any, Any] = {}  # a network is not traced again for each batch
+
     def cast(pair: Any, n: int) -> tuple[Inputs, Any, Any]:
-        rows = _check_data(argument, pair, None, apply, like, likelihood, dtype)
+        rows = _check_data(argument, pair, None, apply, like, likelihood, dtype, known)
         if rows.room != n:
             checks.reject(
                 argument, f"{rows.room} rows of a source for {n} indices", f"{n} rows", "Return each of them."
             )
         return rows.x, rows.y, rows.weights
 
-    reader = Reader(source, cast)
+    try:
+        reader = Reader(source, cast)
+    except InvalidInput:
+        raise
+    except Exception as error:
+        given = f"{type(error).__name__} from source[indices]: {error}"
+        checks.reject(
+            argument, given, "a pair (x, y) for row numbers in any order", "Check source[np.array([1, 0, 0])]."
+        )
     x, y, ones = reader.rows(np.zeros(1, np.int64))
     return Streamed(x, y, ones, reader=reader)
 

@@ -29,7 +29,7 @@ from anchorwalk.run.keys import Stream, keys_of
 from anchorwalk.run.loop import ATTEMPTS, Loop
 from anchorwalk.run.machine import of_machine
 from anchorwalk.run.programs import wide_floats
-from anchorwalk.run.runners import Layout, Runner
+from anchorwalk.run.runners import Layout, Local, Runner
 from anchorwalk.run.runners.devices import default
 from anchorwalk.run.runners.layout import cores
 from anchorwalk.run.store import DiskStore, Like, MemoryStore, Store, fingerprint, serialise
@@ -145,7 +145,7 @@ def _runs(
     opened, selected = [_open(store) for store in stores], _check_chains(chains, plan)
     if isinstance(runner, str):
         checks.choice("runner", runner, ("auto",))
-        runner = default()
+        runner = Local() if problem.data.streamed else default()
     checks.instance("runner", runner, Runner, '"auto" or Local(threads=2, lanes=8)')
     listeners = [Progress()] if callbacks is None else callbacks
     if not (isinstance(listeners, list | tuple) and all(callable(one) for one in listeners)):

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import socket
 import threading
 from types import SimpleNamespace
 
@@ -15,8 +16,8 @@ import anchorwalk as aw
 from anchorwalk import tree
 from anchorwalk.errors import InvalidInput, LostChainsWarning, WorkerLost
 from anchorwalk.posterior import passes
-from anchorwalk.run.runners import cluster, layout
-from anchorwalk.run.runners.ray import RaySession
+from anchorwalk.run.runners import Job, cluster, layout, worker
+from anchorwalk.run.runners.ray import RaySession, _loss
 from anchorwalk.run.store import maintenance
 from helpers import LinearGaussian, leaves_equal, small_apply, small_init, small_plan, small_problem, stacked_params
 from rays import kill, workers
@@ -176,6 +177,42 @@ def test_states_that_a_node_took_with_it_are_sent_from_here(two_workers, monkeyp
     assert same(found, run(small_plan(2, members=40), aw.Local(lanes=2)))
 
 
+def test_what_ray_could_not_bring_to_a_task_is_no_error_of_the_work():
+    """A task runs without it, and its error comes as one of the task."""
+    missing = ray.exceptions.ObjectLostError("0" * 56, "127.0.0.1", "call")
+    for error in (missing, ray.exceptions.RayTaskError("carry_out", "its trace", missing)):
+        assert _loss(ray, error).startswith("ObjectLostError: Failed to retrieve object 0000")
+    with pytest.raises(ZeroDivisionError):
+        _loss(ray, ray.exceptions.RayTaskError("carry_out", "its trace", ZeroDivisionError()))
+
+
+def test_no_job_is_left_without_an_answer(two_workers, monkeypatch):
+    """Where the cluster cannot even be asked for its nodes, the run ends with that error."""
+    plan, problem = small_plan(2), small_problem()
+    with aw.Ray().open(plan.method, problem, aw.Ray().layout(problem, 2, 1.0, None), 2) as session:
+        monkeypatch.setattr(RaySession, "slots", property(lambda _: 1 / 0))
+        with pytest.raises(ZeroDivisionError):
+            session.submit(None).result(timeout=10)
+
+
+def test_what_is_sent_while_a_session_closes_is_cancelled():
+    cancelled, session = [], object.__new__(RaySession)
+    task = SimpleNamespace(remote=lambda *_: ["last", "found"])
+
+    def get(_):
+        raise ray.exceptions.TaskCancelledError
+
+    session._ray = SimpleNamespace(
+        get=get, cancel=lambda reference, force: cancelled.append((reference, force)), exceptions=ray.exceptions
+    )
+    session._task, session._name, session._shared, session._layout = task, "run", [], None
+    session._ready, session._sent, session._closing = threading.Condition(), set(), True
+    (call,) = small_plan().method.calls(small_problem(), 1)
+    with pytest.raises(ray.exceptions.TaskCancelledError):
+        session._once(Job(call, 0, KEY, np.zeros(1, np.uint32), np.zeros(1, np.uint32), None))
+    assert cancelled == [("last", True)]
+
+
 def test_a_method_of_the_users_script(two_workers):
     """Its class is not to be imported on workers, and comes there as code."""
 
@@ -238,7 +275,12 @@ def test_a_network_that_does_not_pickle_is_named(two_workers):
 def test_workers_of_another_kind_are_refused_or_asked_for(two_workers, monkeypatch):
     real = cluster.settings
     other = {"version of jax": "0.0.1"}
-    monkeypatch.setattr(cluster, "settings", lambda machine, strict: real({**machine, **other}, strict))
+
+    def settings(wide, strict):
+        found = real(wide, strict)
+        return found._replace(machine=found.machine | other)
+
+    monkeypatch.setattr(cluster, "settings", settings)
     with pytest.raises(InvalidInput, match=r"of another kind: version of jax is '[\d.]+', not '0.0.1'.*other_machines"):
         run(small_plan(2), aw.Ray())
     assert len(run(small_plan(2), aw.Ray(other_machines=True))) == 6
@@ -258,6 +300,28 @@ def test_clusters_that_are_not_there_are_refused(two_workers):
         run(small_plan(2), aw.Ray(resources={"CPU": 64}))
     with pytest.raises(InvalidInput, match=r"address=\): got '127.0.0.1:9' in a process that works with"):
         run(small_plan(2), aw.Ray(address="127.0.0.1:9"))
+
+
+def test_an_address_where_something_else_answers(monkeypatch):
+    """Ray would try for many minutes."""
+    monkeypatch.setattr(cluster, "library", lambda: SimpleNamespace(is_initialized=lambda: False))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer():
+            with server.accept()[0] as connection:
+                connection.sendall(b"SSH-2.0-other\r\n")
+                connection.recv(1000)
+
+        threading.Thread(target=answer, daemon=True).start()
+        with pytest.raises(InvalidInput, match=r"something else answers there\), expected \"auto\" or the host:port"):
+            run(small_plan(2), aw.Ray(address=f"127.0.0.1:{server.getsockname()[1]}"))
+
+
+def test_the_address_of_a_cluster_answers(two_workers, monkeypatch):
+    asked = []
+    monkeypatch.setattr(cluster.checks, "reject", lambda *given: asked.append(given))
+    cluster._check_answers(ray.get_runtime_context().gcs_address)
+    assert asked == []
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:9", "nowhere", "ray.invalid:6379"])
@@ -285,6 +349,62 @@ def test_arguments_are_checked():
         aw.Ray(resources={"CPU": 0})
     with pytest.raises(InvalidInput, match="no negative amounts"):
         aw.Ray(resources={"CPU": 1, "GPU": -1})
+
+
+def test_a_cluster_of_this_machine_has_room_for_all_workers(monkeypatch):
+    started = []
+
+    class Enough(Exception):
+        pass
+
+    def init(**options):
+        started.append(options["num_cpus"])
+        raise Enough
+
+    monkeypatch.setattr(cluster, "library", lambda: SimpleNamespace(is_initialized=lambda: False, init=init))
+    for runner in (aw.Ray(workers=3), aw.Ray(workers=3, resources={"CPU": 2}), aw.Ray(workers=3, resources={"GPU": 1})):
+        with pytest.raises(Enough):
+            run(small_plan(2), runner)
+    assert started == [3, 6, 1]
+
+
+def test_workers_with_other_cores_are_refused_where_programs_use_several(monkeypatch):
+    here = layout.cores()
+    monkeypatch.setattr(worker, "cores", lambda: here + 1)
+    assert worker.differences(cluster.settings(wide=False, strict=True)) == []
+    assert worker.differences(cluster.settings(wide=True, strict=True)) == [f"threads is {here + 1}, not {here}"]
+
+
+def test_a_look_at_a_gpu_wants_one_and_nobody_waits_for_a_busy_node():
+    wanted, cancelled = [], []
+
+    class Function:
+        def options(self, num_cpus, num_gpus, **_):
+            wanted.append((num_cpus, num_gpus))
+            return self
+
+        def remote(self, *_):
+            return f"look {len(wanted)}"
+
+    def wait(references, num_returns, timeout):
+        assert (num_returns, timeout) == (2, cluster.LONGEST_LOOK)
+        return references[:1], references[1:]
+
+    node = {"Alive": True, "NodeID": "0" * 56, "NodeManagerHostname": "there", "Resources": {"CPU": 4.0, "GPU": 1.0}}
+    there = SimpleNamespace(
+        nodes=lambda: [node, node],
+        remote=lambda _: Function(),
+        wait=wait,
+        get=lambda reference: [],
+        cancel=cancelled.append,
+        exceptions=ray.exceptions,
+        util=ray.util,
+    )
+    shared = worker.Shared(b"", [], cluster.settings(wide=False, strict=True))
+    cluster.check_workers(there, {"CPU": 2, "GPU": 1}, shared)
+    cluster.check_workers(there, {"CPU": 2}, shared)
+    assert wanted == [(0, 1), (0, 1), (0, 0), (0, 0)]
+    assert cancelled == ["look 2", "look 4"]
 
 
 def test_places_are_those_of_single_nodes():

@@ -12,6 +12,7 @@ from sklearn.utils import check_array, check_random_state, check_X_y
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from anchorwalk import checks
+from anchorwalk.data import refuse_source
 from anchorwalk.integrations.sklearn import diagnosis, networks, planning, saving
 from anchorwalk.integrations.sklearn.encoding import ENCODINGS, Encoder, is_table
 from anchorwalk.integrations.sklearn.networks import Maker
@@ -217,6 +218,7 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
     def _learned(self, x: Any, y: Any, seed: int, **checked: Any) -> tuple[HostArray, Any, Encoder | None]:
         """Rows as numbers and their targets, checked; and what makes numbers of a table's columns."""
         checks.choice("encoding", self.encoding, ENCODINGS)
+        refuse_source("X", x)
         if not is_table(x):
             return *validate_data(self, x, y, dtype=np.float64, **checked), None
         validate_data(self, x, skip_check_array=True)
@@ -231,6 +233,7 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
     def _features(self, x: Any) -> HostArray:
         """Rows to predict as numbers, checked against those of training."""
         check_is_fitted(self)
+        refuse_source("X", x)
         if self.encoder_ is None:
             return np.asarray(validate_data(self, x, dtype=np.float64, reset=False))
         validate_data(self, x, skip_check_array=True, reset=False)

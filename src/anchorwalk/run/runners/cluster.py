@@ -15,12 +15,17 @@ import numpy as np
 
 from anchorwalk import checks
 from anchorwalk.errors import InvalidInput
+from anchorwalk.run.machine import of_machine
 from anchorwalk.run.programs import wide_floats
 from anchorwalk.run.runners.layout import cores
 from anchorwalk.run.runners.worker import Settings, Shared, refuse
 
 LEAST_ROOM = 256 * 2**20  # bytes of a local cluster's object store beside what a run needs
 PATIENCE = 5.0  # seconds for an address to answer
+LONGEST_LOOK = 60.0  # seconds for workers to begin; those that have not are looked at with their first task
+# What a client says first in HTTP/2, which Ray speaks: a fixed text, and an empty frame of the server's first type.
+FIRST_FRAME = b"\4"
+GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + FIRST_FRAME + bytes(5)
 PREFIXES = ("JAX_", "XLA_", "ANCHORWALK_")  # variables of the environment that workers take over
 
 
@@ -76,13 +81,17 @@ def connected(address: str | None, workers: int | None, room: int) -> Iterator[A
 
 
 def _check_answers(address: str) -> None:
-    """Refuse an address where nothing listens: Ray itself would try for a minute."""
+    """Refuse an address where nothing listens, or no Ray: Ray itself would try for many minutes."""
     if address == "auto":
         return
     host, _, port = address.rpartition(":")
     remedy = "`ray start --head` starts one and prints its address; without address= one is started here."
     try:
-        socket.create_connection((host, int(port)), PATIENCE).close()
+        with socket.create_connection((host, int(port)), PATIENCE) as connection:
+            if os.environ.get("RAY_USE_TLS", "0") in ("", "0"):
+                connection.sendall(GREETING)
+                if connection.recv(9)[3:4] != FIRST_FRAME:
+                    raise OSError("something else answers there")
     except (OSError, ValueError, OverflowError) as error:
         checks.reject("Ray(address=)", f"{address!r} ({error})", '"auto" or the host:port of a Ray cluster', remedy)
 
@@ -116,12 +125,13 @@ def options(resources: Mapping[str, float]) -> dict[str, Any]:
     return {**found, "max_retries": 0, "runtime_env": {"env_vars": variables}}
 
 
-def settings(machine: Mapping[str, Any], strict: bool) -> Settings:
-    """Of this thread."""
+def settings(wide: bool, strict: bool) -> Settings:
+    """Of this thread, for programs that may use several cores or one."""
     precision, folder = (
         getattr(jax.config, name, None) for name in ("jax_default_matmul_precision", "jax_compilation_cache_dir")
     )
-    return Settings(wide_floats(), precision, folder, tuple(sys.path), dict(machine), strict)
+    machine = of_machine(cores() if wide else 1)
+    return Settings(wide_floats(), precision, folder, tuple(sys.path), machine, wide, strict)
 
 
 def places(ray: Any, resources: Mapping[str, float]) -> int:
@@ -140,17 +150,24 @@ def check_workers(ray: Any, resources: Mapping[str, float], shared: Shared) -> N
     Raises:
         InvalidInput: No node with the resources, or one without anchorwalk or of another environment.
     """
-    if not places(ray, resources):
-        nodes = "; ".join(str(_plain(node["Resources"])) for node in ray.nodes() if node["Alive"])
+    nodes = [node for node in ray.nodes() if node["Alive"]]
+    if not any(_places_on(node, resources) for node in nodes):
+        there = "; ".join(str(_plain(node["Resources"])) for node in nodes)
         remedy = "Ask for less, or add such a node."
-        checks.reject("Ray(resources=)", f"{dict(resources)} of a cluster with {nodes}", "what one node has", remedy)
-    asked, strategies = [], ray.util.scheduling_strategies
-    for node in ray.nodes():
+        checks.reject("Ray(resources=)", f"{dict(resources)} of a cluster with {there}", "what one node has", remedy)
+    asked, strategies = {}, ray.util.scheduling_strategies
+    # A look does not wait for CPUs that are busy. Of GPUs and the like it needs what a task needs: JAX opens them.
+    needed = {name: amount for name, amount in resources.items() if name not in ("CPU", "memory")}
+    for node in nodes:
         if _places_on(node, resources):
             where = strategies.NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            look = ray.remote(_look()).options(**options({}), scheduling_strategy=where)
-            asked.append((node["NodeManagerHostname"], look.remote(shared.skeleton, tuple(shared.settings))))
-    for host, reference in asked:
+            look = ray.remote(_look()).options(**options(needed), scheduling_strategy=where)
+            asked[look.remote(shared.skeleton, tuple(shared.settings))] = node["NodeManagerHostname"]
+    looked, waiting = ray.wait(list(asked), num_returns=len(asked), timeout=LONGEST_LOOK)
+    for reference in waiting:
+        ray.cancel(reference)
+    for reference in looked:
+        host = asked[reference]
         try:
             found = ray.get(reference)
         except ray.exceptions.RayTaskError as error:

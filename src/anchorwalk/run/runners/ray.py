@@ -4,6 +4,7 @@ States and draws come back to this process, the driver, which alone writes to st
 worker is sent again from there.
 """
 
+import math
 import threading
 import time
 import uuid
@@ -21,10 +22,8 @@ from anchorwalk import checks, tree
 from anchorwalk.errors import WorkerLost
 from anchorwalk.methods.base import Method, State
 from anchorwalk.problem import Problem
-from anchorwalk.run.machine import of_machine
 from anchorwalk.run.runners import cluster, worker
 from anchorwalk.run.runners.base import Job, Layout, Result, T
-from anchorwalk.run.runners.layout import cores
 from anchorwalk.run.runners.local import Local
 
 AGAIN = 3  # how often a call is sent again after its worker was lost
@@ -88,8 +87,8 @@ class Ray:
 
     def map(self, function: Callable[..., T], common: Any, items: Iterable[Any]) -> Iterator[T]:
         """What `function(common, item)` gives for each item, in their order, each on some worker."""
-        shared = cluster.taken_apart({"network": common}, self._settings(1))
-        with cluster.connected(self.address, self.workers, _room(common)) as ray:
+        shared = cluster.taken_apart({"network": common}, self._settings(wide=False))
+        with cluster.connected(self.address, self._cpus, _room(common)) as ray:
             cluster.check_workers(ray, self.resources, shared)
             reference = ray.put(shared)
             task = ray.remote(worker.apply).options(**cluster.options(self.resources))
@@ -111,8 +110,13 @@ class Ray:
                             raise WorkerLost(losses) from error
                     answer = task.remote(function, [reference], item)
 
-    def _settings(self, threads: int) -> worker.Settings:
-        return cluster.settings(of_machine(threads), not self.other_machines)
+    @property
+    def _cpus(self) -> int | None:
+        """CPUs of a cluster that is started here; None for the cores of this process."""
+        return None if self.workers is None else max(1, math.ceil(self.workers * self.resources.get("CPU", 0)))
+
+    def _settings(self, wide: bool) -> worker.Settings:
+        return cluster.settings(wide, not self.other_machines)
 
     def _places(self, ray: Any) -> int:
         return max(1, min(cluster.places(ray, self.resources), self.workers or MOST, MOST))
@@ -129,7 +133,7 @@ class RaySession(AbstractContextManager["RaySession"]):
     """A connection that carries out the jobs of one run; a thread waits for each task that is under way."""
 
     def __init__(self, runner: Ray, method: Method, problem: Problem, layout: Layout, blocks: int) -> None:
-        given = runner._settings(cores() if layout.wide else 1)
+        given = runner._settings(layout.wide)
         parts = {"plan.method": method, "problem": problem}
         shared = cluster.taken_apart(parts, given)
         self._runner, self._layout, self._name = runner, layout, uuid.uuid4().hex
@@ -137,7 +141,7 @@ class RaySession(AbstractContextManager["RaySession"]):
         self._ready, self._closing = threading.Condition(), False
         self._sent: set[Any] = set()
         with ExitStack() as stack:
-            self._ray = stack.enter_context(cluster.connected(runner.address, runner.workers, _room(problem)))
+            self._ray = stack.enter_context(cluster.connected(runner.address, runner._cpus, _room(problem)))
             cluster.check_workers(self._ray, runner.resources, shared)
             self._shared = [self._ray.put(shared)]
             task = self._ray.remote(worker.carry_out)
@@ -159,20 +163,26 @@ class RaySession(AbstractContextManager["RaySession"]):
         return future
 
     def _wait_for(self, future: Future[Result], job: Job) -> None:
+        try:
+            if not self._room_for(future):
+                return
+            try:
+                future.set_result(self._carry_out(job))
+            finally:
+                with self._ready:
+                    self._busy -= 1
+                    self._ready.notify()
+        except BaseException as error:  # whatever it is: nobody else ends this future
+            future.set_exception(error)
+
+    def _room_for(self, future: Future[Result]) -> bool:
+        """Wait until there is room for a job; False where it was taken back."""
         with self._ready:
             while self._busy >= self.slots and not future.cancelled() and not self._closing:
                 self._ready.wait(LOOK)
-            if not future.set_running_or_notify_cancel():
-                return
-            self._busy += 1
-        try:
-            future.set_result(self._carry_out(job))
-        except BaseException as error:
-            future.set_exception(error)
-        finally:
-            with self._ready:
-                self._busy -= 1
-                self._ready.notify()
+            begins = future.set_running_or_notify_cancel()
+            self._busy += begins
+            return begins
 
     def _carry_out(self, job: Job) -> Result:
         """Send a job, again where its worker is lost."""
@@ -195,6 +205,9 @@ class RaySession(AbstractContextManager["RaySession"]):
         references = self._task.remote(self._name, self._shared, self._layout, job._replace(**bare), root, states)
         with self._ready:
             self._sent.add(references[0])
+            too_late = self._closing
+        if too_late:  # nobody else cancels what was sent while the session closed
+            self._ray.cancel(references[0], force=True)
         try:
             # Copies: what is in the cluster's memory stays there as long as anybody looks at it.
             last, found = jax.tree.map(np.array, self._ray.get(references))
@@ -221,9 +234,15 @@ class RaySession(AbstractContextManager["RaySession"]):
 
 
 def _loss(ray: Any, error: Exception) -> str:
-    """What happened to a worker; an error of the work itself is raised as it is."""
+    """What happened to a worker; an error of the work itself is raised as it is.
+
+    A task whose arguments are lost with a node runs, and fails with Ray's own error in the place of its work's.
+    """
     if isinstance(error, ray.exceptions.RayTaskError):
-        raise error.cause from error
+        cause: Any = error.cause
+        if not isinstance(cause, ray.exceptions.RayError):
+            raise cause from error
+        error = cause
     if not isinstance(error, ray.exceptions.RayError):
         raise error
     return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]

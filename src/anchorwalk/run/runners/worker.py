@@ -18,6 +18,7 @@ from anchorwalk import checks, tree
 from anchorwalk.run.machine import of_machine
 from anchorwalk.run.programs import cache_programs
 from anchorwalk.run.runners.base import Job, Layout
+from anchorwalk.run.runners.layout import cores
 from anchorwalk.run.runners.local import LocalSession
 
 KEPT = 4  # runs whose data and programs a worker keeps
@@ -32,6 +33,7 @@ class Settings(NamedTuple):
     programs: str | None  # JAX's folder of compiled programs
     paths: tuple[str, ...]  # where it finds modules, and a worker on the same files too
     machine: dict[str, Any]
+    wide: bool  # whether a program may use several cores, whose number then decides bits
     strict: bool  # whether a worker of another environment is refused
 
 
@@ -97,7 +99,7 @@ def apply(function: Callable[..., Any], shared: list[Any], item: Any) -> Any:
 def differences(settings: Settings) -> list[str]:
     """What of this process's environment is not as the driver's."""
     with _settings_of(settings):
-        found = of_machine(settings.machine["threads"])
+        found = of_machine(cores() if settings.wide else 1)
     wanted = settings.machine.items()
     return [f"{name} is {found[name]!r}, not {value!r}" for name, value in wanted if found[name] != value]
 
