@@ -126,6 +126,20 @@ def test_a_shape_uses_its_budget_and_no_more(budget, enough, steps):
         assert later <= max(1, planner.LATER * first)
 
 
+@pytest.mark.parametrize("chains", [1, 2, 5])
+@pytest.mark.parametrize(("budget", "enough", "steps"), [one for one in GRID if one[0] >= 5])
+def test_a_shape_has_as_many_chains_as_are_given(budget, enough, steps, chains):
+    for shape in (planner._shape(budget, enough, steps, chains), planner._singles(budget, enough, chains)):
+        assert shape.chains == chains
+        assert chains * (shape.first + (shape.members - 1) * shape.later) <= budget
+        assert 1 <= shape.first <= max(1, enough)
+
+
+@pytest.mark.parametrize(("budget", "enough", "chains", "first"), [(100, 10, 10, 10), (100, 60, 5, 20), (3, 9, 3, 1)])
+def test_single_members_are_as_many_as_the_budget_holds_and_five_at_least(budget, enough, chains, first):
+    assert planner._singles(budget, enough, None) == (chains, first, 1, 0)
+
+
 @pytest.mark.parametrize("enough", [5, 40, 500, 10**6])
 def test_larger_budgets_have_no_fewer_chains_and_no_shorter_trainings(enough):
     shapes = [planner._shape(budget, enough, 64) for budget in (100, 300, 1000, 3000, 10_000, 30_000, 100_000)]
@@ -279,6 +293,43 @@ def test_trials_and_plan_are_paid_from_the_budget(budget, optimizer):
     assert planned.spent <= 0.25 * budget
     total = planned.spent + planned.plan.epochs
     assert budget - planned.plan.chains * (planned.plan.method.then.epochs + 1) < total <= budget
+
+
+@pytest.mark.parametrize("method", [aw.AE, aw.DeepEnsemble])
+def test_methods_of_one_member_a_chain_are_planned_too(method):
+    planned = aw.plan_for(KEY, problem(), 1000, optimizer=descent(0.1), batch_size=ROWS, method=method)
+    assert type(planned.plan.method) is method
+    assert planned.plan.members == 1
+    assert planned.plan.method.training.epochs == planned.enough == 40  # the longest trial, at its optimum
+    assert planned.plan.chains == (1000 - planned.spent) // 40
+    assert planned.spent + planned.plan.epochs <= 1000
+    assert "Later ones" not in str(planned)
+
+
+def test_trainings_and_trials_are_as_they_are_asked_for():
+    """Trials see moved targets too: their losses are those of such trainings."""
+    network = aw.networks.mlp(1, (4,), 2)
+    data = (X[:, None], Y)
+    noisy = aw.Problem(network.init, network.apply, aw.HeteroscedasticNormal(), aw.Prior(), data=data)
+    settings = {"optimizer": aw.SGD, "batch_size": 16, "mean_first": 0.5, "keep": "best", "perturb_targets": True}
+    planned = aw.plan_for(KEY, noisy, 500, chains=2, **settings)
+    method = planned.plan.method
+    assert planned.plan.chains == 2
+    assert method.perturb_targets
+    assert {one.mean_first for one in (method.first, method.then)} == {0.5}
+    assert {one.keep for one in (method.first, method.then)} == {"best"}
+    held = noisy.hold_back(jax.random.fold_in(KEY, Stream.PREPARE), trials.HELD_BACK)
+    rate, loss = min(planned.rates.items(), key=lambda pair: pair[1])
+    training = aw.Training(aw.SGD(rate, end_rate=trials.END * rate), 5, 16, "best", mean_first=0.5)
+    plan = aw.Plan(aw.SAE(training, perturb_targets=True), trials.PAIR)
+    found = aw.sample(jax.random.fold_in(KEY, Stream.TRIAL), held, plan, callbacks=[])
+    assert loss == pytest.approx(np.mean([member.trace[-1] for member in found]), rel=1e-5)
+
+
+@pytest.mark.parametrize("method", [aw.MAP, "sae", aw.SAE(aw.Training(aw.SGD(0.1), 1, 1))])
+def test_other_methods_are_refused(method):
+    with pytest.raises(InvalidInput, match=r"method.*SAE, AE or DeepEnsemble"):
+        aw.plan_for(KEY, problem(), 500, method=method)
 
 
 def test_slow_trainings_get_more_epochs_and_fewer_chains():

@@ -3,10 +3,13 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from anchorwalk import checks
+from anchorwalk.methods.ae import AE
+from anchorwalk.methods.deep_ensemble import DeepEnsemble
 from anchorwalk.methods.sae import SAE
+from anchorwalk.optimizers import Training
 from anchorwalk.plan.plan import Plan
 from anchorwalk.plan.trials import LEAST_STEPS, OPTIMIZERS, PAYS, SHARE, Trials, epochs_text, next_gain, recipe_for
 from anchorwalk.posterior.metrics.convergence import LEAST
@@ -22,6 +25,7 @@ LATER = 0.45  # epochs of a later training, as a share of the first's
 ALONE = 7  # members of a single chain, where the budget pays for them; several chains have ten, to be judged
 LARGEST = 0.9  # share of a chain's epochs that its first training may have
 FEWEST_LATER = 2  # later members of a chain, at least
+FEWEST_SINGLES = 5  # members of a method with one member a chain, at least
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,11 @@ def plan_for(
     optimizer: Any = None,
     batch_size: int | None = None,
     walk: Walk | None = None,
+    method: type[SAE | AE | DeepEnsemble] = SAE,
+    chains: int | None = None,
+    perturb_targets: bool = False,
+    mean_first: float | None = None,
+    keep: Literal["last", "best"] = "last",
     runner: str | Runner = "auto",
 ) -> Planned:
     """Choose learning rate, epochs, chains and members for a budget, by trials that take about a fifth of it.
@@ -65,6 +74,7 @@ def plan_for(
     3. The rest goes to chains with a first training and later ones of half its length. A larger budget buys longer
        trainings and more chains; once trainings are long enough, chains only. Several chains have ten members or more
        each, which `diagnose` can judge. A small budget goes mostly to one first training, and anchors take small steps.
+       Methods of one member a chain have five members or more, as many as the budget holds.
 
     Members of trials are never part of the posterior: they are trained without the rows that are held back, and with
     rates that may turn out to be wrong. Test rows are not looked at.
@@ -78,6 +88,11 @@ def plan_for(
         batch_size: Rows in a minibatch, N at most. By default 8 to 64, so that an epoch has 64 steps or more.
         walk: How the anchors walk. By default `GuidedWalk`, with a step of one standard deviation of the prior, or
             less where later trainings are too short to follow it.
+        method: `SAE`, or `AE` or `DeepEnsemble`, whose chains have one member.
+        chains: Chains, or members of a method with one member a chain; by default as many as the budget is best for.
+        perturb_targets: As in `SAE` and `AE`.
+        mean_first: As in `Training`, for all trainings.
+        keep: As in `Training`, for all trainings.
         runner: As in `sample`.
 
     Raises:
@@ -97,19 +112,29 @@ def plan_for(
     budget = checks.count("budget", budget)
     checks.instance("problem", problem, Problem, "a Problem(init=, apply=, ...)")
     walk = None if walk is None else validate_walk(walk)
-    trials = Trials(key, problem, recipe_for(problem, optimizer, batch_size), runner)
+    if method not in (SAE, AE, DeepEnsemble):
+        checks.reject("method", repr(method), "the class SAE, AE or DeepEnsemble", "Make a Plan(...) by hand.")
+    chains = None if chains is None else checks.count("chains", chains)
+    recipe = recipe_for(problem, optimizer, batch_size, keep=keep, mean_first=mean_first)
+    trials = Trials(key, problem, recipe, runner, perturb_targets)
     enough, rows = trials.find(budget), problem.n
     recipe, left = trials.recipe, budget - trials.spent
-    shape = _shape(left, left if enough is None else min(left, enough), -(-rows // recipe.batch_size))
-    later = recipe.training(rows, shape.later, shape.first) if shape.members > 1 else None
-    step = round(min(1.0, shape.later / max(1, int(LATER * shape.first))), 2)
-    walk = GuidedWalk(step_size=max(0.01, step)) if walk is None else walk
-    # The state of an optimiser from elsewhere may hold more than moments, such as an average of the parameters.
-    known = not recipe.given or isinstance(recipe.optimizer, tuple(OPTIMIZERS))
-    follows, first = later is not None, recipe.training(rows, shape.first)
-    method = SAE(first, later, walk, keep_optimizer=follows and known, shift_start=follows)
-    plan = Plan(method, shape.chains, shape.members)
-    text = _explain(plan, method, trials, enough, budget)
+    pays, steps = left if enough is None else min(left, enough), -(-rows // recipe.batch_size)
+    chains = None if chains is None else min(chains, left)
+    shape = _shape(left, pays, steps, chains) if method is SAE else _singles(left, pays, chains)
+    first = recipe.training(rows, shape.first)
+    if method is not SAE:
+        plan = Plan(AE(first, perturb_targets) if method is AE else DeepEnsemble(first), shape.chains)
+    else:
+        later = recipe.training(rows, shape.later, shape.first) if shape.members > 1 else None
+        step = round(min(1.0, shape.later / max(1, int(LATER * shape.first))), 2)
+        walk = GuidedWalk(step_size=max(0.01, step)) if walk is None else walk
+        # The state of an optimiser from elsewhere may hold more than moments, such as an average of the parameters.
+        known = not recipe.given or isinstance(recipe.optimizer, tuple(OPTIMIZERS))
+        follows = later is not None
+        chain = SAE(first, later, walk, perturb_targets, keep_optimizer=follows and known, shift_start=follows)
+        plan = Plan(chain, shape.chains, shape.members)
+    text = _explain(plan, first, trials, enough, budget)
     return Planned(plan, trials.rates, trials.means, enough, trials.spent, text)
 
 
@@ -122,8 +147,14 @@ class _Shape(NamedTuple):
     later: int  # epochs of a later training
 
 
-def _shape(budget: int, enough: int, steps: int) -> _Shape:
-    """How chains share a budget, where trainings pay up to `enough` epochs of so many steps."""
+def _singles(budget: int, enough: int, chains: int | None) -> _Shape:
+    """How chains of one member share a budget, where trainings pay up to `enough` epochs."""
+    first = max(1, min(enough, budget // (chains or FEWEST_SINGLES)))
+    return _Shape(max(1, chains or budget // first), first, 1, 0)
+
+
+def _shape(budget: int, enough: int, steps: int, given: int | None = None) -> _Shape:
+    """How chains, as many as are given, share a budget, where trainings pay up to `enough` epochs of so many steps."""
 
     def later_of(first: int) -> int:
         return max(1, int(LATER * first))
@@ -134,10 +165,10 @@ def _shape(budget: int, enough: int, steps: int) -> _Shape:
 
     needed = min(enough, math.ceil(ENOUGH_STEPS / steps))
     # Of a budget that grows eightfold, chains get four times as many and trainings twice the epochs, while that pays.
-    chains = max(1, round((budget / chain(needed)) ** GROWTH))
+    chains = given or max(1, round((budget / chain(needed)) ** GROWTH))
     members = LEAST if chains > 1 else ALONE
     first = max(1, min(enough, int(budget / chains / (1 + LATER * (members - 1)))))
-    chains = max(1, budget // chain(first))
+    chains = given or max(1, budget // chain(first))
     if chains == 1:
         first = max(1, min(max(needed, first), int(LARGEST * budget)))
     each = budget // chains
@@ -145,12 +176,12 @@ def _shape(budget: int, enough: int, steps: int) -> _Shape:
     return _Shape(chains, first, 1 + (each - first) // later, later)
 
 
-def _explain(plan: Plan, method: SAE, trials: Trials, enough: int | None, budget: int) -> str:
-    recipe, first = trials.recipe, method.first.epochs
+def _explain(plan: Plan, training: Training, trials: Trials, enough: int | None, budget: int) -> str:
+    recipe, first = trials.recipe, training.epochs
     lines = [f"{epochs_text(budget)}: {trials.spent:,} for trials, {plan.epochs:,} for the plan."]
     name = repr(recipe.optimizer)
     if not recipe.given:
-        name = f"{recipe.optimizer.__name__} with a rate of {method.first.optimizer.rate:.2g}"
+        name = f"{recipe.optimizer.__name__} with a rate of {training.optimizer.rate:.2g}"
     lines.append(f"Optimiser: {name}, batches of {recipe.batch_size} rows.")
     if trials.rates:
         losses = ", ".join(f"{loss:.2f} with {rate:g}" for rate, loss in trials.rates.items())
@@ -166,8 +197,9 @@ def _explain(plan: Plan, method: SAE, trials: Trials, enough: int | None, budget
         lines.append(f"Length: scores on rows held back were {scores}. Longer trainings pay {pays}.")
     members = f"{plan.chains:,} {'chain' if plan.chains == 1 else 'chains'} x {plan.members:,} members"
     lines.append(f"Plan: {members}. First trainings have {epochs_text(first)}.")
-    if method.then is not None:
-        lines[-1] += f" Later ones have {epochs_text(method.then.epochs)}, after a step of {method.walk!r}."
+    if isinstance(plan.method, SAE) and plan.method.then is not None:
+        later = plan.method.then.epochs
+        lines[-1] += f" Later ones have {epochs_text(later)}, after a step of {plan.method.walk!r}."
     return "\n".join([*lines, f"Expect: {_expectation(plan, first, trials.means, enough)}"])
 
 
@@ -181,6 +213,6 @@ def _expectation(plan: Plan, first: int, scores: Mapping[int, float], enough: in
         parts.append(f"longer first trainings would improve the score by less than {PAYS:.0%}, or make it worse.")
     if plan.chains == 1:
         parts.append("`diagnose` cannot compare chains, as there is one.")
-    if plan.members < LEAST:
+    if plan.members < LEAST and isinstance(plan.method, SAE):
         parts.append(f"`diagnose` needs {LEAST} members a chain to judge them.")
     return " ".join(parts) or "`diagnose` can judge the chains."

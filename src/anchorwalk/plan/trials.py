@@ -52,7 +52,8 @@ class Recipe(NamedTuple):
     batch_size: int
     rate: float = 0.0
     steps: int = 0
-    settings: Mapping[str, Any] = {}
+    settings: Mapping[str, Any] = {}  # of the optimiser
+    options: Mapping[str, Any] = {}  # of the training
 
     @property
     def given(self) -> bool:
@@ -63,14 +64,14 @@ class Recipe(NamedTuple):
         """A training on so many rows, with the rate of its own length or of another."""
         size = min(self.batch_size, rows)
         if self.given:
-            return Training(self.optimizer, epochs, size)
+            return Training(self.optimizer, epochs, size, **self.options)
         steps = (rate_of or epochs) * -(-rows // size)
         rate = self.rate * ((self.steps + WARM_UP) / (steps + WARM_UP)) ** DECAY if self.steps else self.rate
-        return Training(self.optimizer(rate, end_rate=END * rate, **self.settings), epochs, size)
+        return Training(self.optimizer(rate, end_rate=END * rate, **self.settings), epochs, size, **self.options)
 
 
-def recipe_for(problem: Problem, optimizer: Any, batch_size: int | None) -> Recipe:
-    """What `plan_for` was given, checked, with defaults in place of None."""
+def recipe_for(problem: Problem, optimizer: Any, batch_size: int | None, **options: Any) -> Recipe:
+    """What `plan_for` was given, checked, with defaults in place of None; `options` are those of all trainings."""
     optimizer = SOAP if optimizer is None else optimizer
     if isinstance(optimizer, type) and optimizer not in OPTIMIZERS:
         expected = f"one of {', '.join(one.__name__ for one in OPTIMIZERS)}, or an optimiser with its rate"
@@ -78,16 +79,19 @@ def recipe_for(problem: Problem, optimizer: Any, batch_size: int | None) -> Reci
     rows = batch_rows(problem.n) if batch_size is None else min(checks.count("batch_size", batch_size), problem.n)
     if not isinstance(optimizer, type):
         Training(optimizer, 1, rows)  # refuses what is no optimiser
-        return Recipe(optimizer, rows)
+        return Recipe(optimizer, rows, options=options)
     rarely = {"refresh": RARELY} if optimizer is SOAP and problem.size < SMALL else {}
-    return Recipe(optimizer, rows, rate_at(OPTIMIZERS[optimizer] - 1), settings=rarely)
+    return Recipe(optimizer, rows, rate_at(OPTIMIZERS[optimizer] - 1), settings=rarely, options=options)
 
 
 class Trials:
     """Trial trainings and what they found: a recipe, losses by rate, scores of held-back rows by length."""
 
-    def __init__(self, key: Key, problem: Problem, recipe: Recipe, runner: str | Runner) -> None:
+    def __init__(
+        self, key: Key, problem: Problem, recipe: Recipe, runner: str | Runner, perturb_targets: bool = False
+    ) -> None:
         self.key, self.recipe, self.runner = jax.random.fold_in(key, Stream.TRIAL), recipe, runner
+        self.perturb_targets = perturb_targets
         self.rates: dict[float, float] = {}
         self.scores: dict[int, HostArray] = {}
         self.spent = 0
@@ -164,7 +168,8 @@ class Trials:
 
     def _run(self, recipe: Recipe, epochs: int) -> tuple[float, HostArray | None]:
         """The loss of a trial, a mean over its last epoch, and its scores; None where a member diverged."""
-        method = SAE(replace(recipe.training(self.problem.n, epochs), evaluate=False))
+        training = replace(recipe.training(self.problem.n, epochs), evaluate=False)
+        method = SAE(training, perturb_targets=self.perturb_targets)
         self.spent += PAIR * epochs
         try:
             found = sample(self.key, self.problem, Plan(method, PAIR), runner=self.runner, callbacks=[])
