@@ -207,6 +207,13 @@ def test_whole_numbers_as_dates():
             understood("days.csv", "y", dates=form)
 
 
+@pytest.mark.parametrize("kind", [None, "number", "date", "text"])
+def test_an_empty_column_is_left_out_whatever_it_should_be(kind):
+    table = pd.DataFrame({"a": [np.nan] * 3, "x": [1.0, 2.0, 4.0], "y": [1.0, 2.0, 3.0]})
+    settings = tables.FitSettings(target="y", types={"a": kind} if kind else {})
+    assert prepare.features(table, settings, Options())[2][0] == "a: left out, it is empty"
+
+
 def test_a_far_date_stays_far():
     _, y, columns, _ = understood("days.csv", "y")
     days = Encoder.choose(columns[["until"]], "auto", 0, 0).fit_transform(columns[["until"]], y)[:, 0]

@@ -152,8 +152,8 @@ def learn(name: str, values: Any, options: Options, kind: str | None = None) -> 
     if kind == "text":
         return Form(name, "text"), []
     seen, present = _seen(name, values), values.dropna()
-    if seen == "date":
-        return Form(name, kind or "date"), []
+    if seen == "date" or present.empty:
+        return Form(name, kind or ("date" if seen == "date" else "number")), []
     texts = present.map(text)
     if seen == "number" and kind != "date":
         as_dates = options.dates and len(texts) and _dates(texts, options.dates).notna().all()
