@@ -1,6 +1,7 @@
 """Time and memory of `SAERegressor` by rows and columns, each size in a process of its own.
 
-Appends a record for each size to results/sizes.jsonl; sizes of today that are there stay. Command: `make sizes`.
+Appends a record for each size to results/sizes.jsonl; sizes that are there from today are left out, so that the same
+command goes on after a break. Command: `make sizes`.
 """
 
 import argparse
@@ -57,11 +58,15 @@ def main(given=None):
     arguments = parser.parse_args(given)
     console, date = Console(), str(datetime.date.today())
     about = {"kind": "sizes", "command": "make sizes", **records.environment(), "date": date}
+    there = records.read(arguments.out)
     for rows in arguments.rows:
         for columns in arguments.columns:
+            name = f"{date} {rows} x {columns}, budget {arguments.budget}"
+            if name in there:
+                continue
             found = measure(rows, columns, arguments.budget)
             console.print(found)
-            records.append(arguments.out, {"name": f"{date} {rows} x {columns}", **about, "found": found})
+            records.append(arguments.out, {"name": name, **about, "found": found})
     console.print(f"Written: {arguments.out}", markup=False)
 
 

@@ -1,6 +1,7 @@
 """README and docs say what is so."""
 
 import importlib.util
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -51,8 +52,8 @@ def script(monkeypatch):
     return load
 
 
-def load(name):
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+def load(name, folder="tools"):
+    spec = importlib.util.spec_from_file_location(name, ROOT / folder / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -104,6 +105,16 @@ def test_a_table_of_sizes_comes_with_its_record(script):
     said = page.sizes([{"date": "2026-01-02", "cores": 2, "found": found}, old])
     assert "| 1,000,000 | 50 | 1,234.5 | 9.0 | 0.60 | 2.00 | 3.10 |" in said
     assert "9,999" not in said
+
+
+def test_sizes_that_are_measured_today_are_not_measured_again(tmp_path, monkeypatch):
+    sizes, measured = load("sizes", "benchmarks"), []
+    monkeypatch.setattr(sizes, "measure", lambda *size: measured.append(size) or {"rows": size[0]})
+    for rows in (("10",), ("10", "20")):
+        sizes.main(["--rows", *rows, "--columns", "5", "--out", str(tmp_path / "sizes.jsonl")])
+    assert measured == [(10, 5, 100), (20, 5, 100)]
+    lines = (tmp_path / "sizes.jsonl").read_text().splitlines()
+    assert [json.loads(line)["found"]["rows"] for line in lines] == [10, 20]
 
 
 def test_the_table_of_rounding_is_made_from_its_record(script):

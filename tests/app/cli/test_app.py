@@ -3,12 +3,15 @@
 import os
 import subprocess
 import sys
+import warnings
 from importlib import import_module
 
 import pytest
 from typer.testing import CliRunner
 
 from anchorwalk.app.cli import app
+from anchorwalk.app.cli.errors import plain, shown
+from anchorwalk.errors import DamagedWarning, NotConvergedWarning, warn
 
 CHILD = """
 import jax
@@ -35,6 +38,8 @@ def test_a_folder_that_is_not_there_is_no_folder_without_runs(tmp_path):
     result = CliRunner().invoke(app, ["runs", str(tmp_path / "nowhere")])
     assert result.exit_code == 2
     assert "which is not there" in " ".join(result.output.split())
+    (tmp_path / "file").touch()
+    assert "which is no folder" in " ".join(CliRunner().invoke(app, ["runs", str(tmp_path / "file")]).output.split())
     assert CliRunner().invoke(app, ["runs", str(tmp_path)]).exit_code == 0
 
 
@@ -46,3 +51,14 @@ def test_each_call_asks_for_that_once(monkeypatch, tmp_path):
     assert len(calls) == 3
     assert CliRunner().invoke(app, ["--version"]).exit_code == 0
     assert len(calls) == 3  # nothing is compiled for that
+
+
+@pytest.mark.filterwarnings("always")
+def test_warnings_of_ours_are_a_line_without_a_place_in_code(capsys):
+    with shown(plain()):
+        warn("chains disagree [/x]", NotConvergedWarning)
+        warn("a part is damaged", DamagedWarning)
+    expected = "chains disagree [/x]. `anchorwalk init` writes a file with these settings.\na part is damaged\n"
+    assert capsys.readouterr().out == expected
+    with pytest.warns(UserWarning, match="another's"), shown(plain()):
+        warnings.warn("another's", UserWarning, stacklevel=1)

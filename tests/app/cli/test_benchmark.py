@@ -29,6 +29,7 @@ def text_of(result):
             ("run", "dermamnist", "--method", "ae", "--budget", "300"),
             ("300", "one of 200, 500, 1000, 10000", "planned"),
         ),
+        (("run", "dermamnist", "--method", "planned", "--budget", "-3"), ("greater than or equal to 1",)),
         (("table", "--results", "nowhere"), ("nowhere", "benchmark run")),
     ],
 )

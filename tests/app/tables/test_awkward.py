@@ -1,5 +1,6 @@
 """Real files as the world writes them, in the folder `files`: what is understood, and what is said of it."""
 
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,11 @@ from typer.testing import CliRunner
 from anchorwalk.app import tables
 from anchorwalk.app.cli import app
 from anchorwalk.app.tables import prepare
-from anchorwalk.app.tables.columns import Options
+from anchorwalk.app.tables.columns import Form, Options
 from anchorwalk.app.tables.numbers import number
 from anchorwalk.app.tables.reading import column
 from anchorwalk.errors import InvalidInput
+from anchorwalk.integrations.sklearn.encoding import Encoder
 
 FILES = Path(__file__).parent / "files"
 
@@ -139,6 +141,170 @@ def test_identifiers_are_found_and_left_out_with_a_word():
     assert sorted(columns["store_id"].unique()) == ["0", "1", "2", "3"]
 
 
+def test_long_whole_numbers_are_identifiers_and_measurements_of_any_size_are_not():
+    _, _, columns, notes = understood("long_numbers.csv", "y")
+    assert list(columns) == ["density", "n"]  # 1.27e+20; and 1000, 2000, ..., which rise but do not count the rows
+    for name in ("code", "person", "serial"):  # one by one, with gaps and twice each, beyond 64 bits
+        assert f"{name}: left out, an identifier: whole numbers of 16 digits and more" in notes
+    assert "n: numbers from 1000 to 40000" in notes
+
+
+def test_separators_are_found_by_rows_too():
+    _, y, columns, _ = understood("commas_in_names.csv", "Preis, EUR")
+    assert columns.iloc[1].tolist() == [33.5, "Ulm"]
+    assert y[1] == 1017.25
+
+
+def test_what_spreadsheets_write_before_the_names():
+    _, y, columns, _ = understood("spreadsheet.csv", "price")
+    assert columns.iloc[1].tolist() == [33.5, "Ulm, Donau"]
+    assert y[1] == 1017.25
+
+
+def test_a_column_may_have_a_decimal_sign_of_its_own():
+    form, y, columns, notes = understood("coordinates.csv", "Preis")
+    assert (form.decimal, y[2]) == (",", 1095)
+    assert "taken as a number (from 900 to 4702.5), read with decimal commas" in notes
+    assert columns.iloc[1].tolist() == [47.637154, 10.1715]
+
+
+def test_a_decimal_sign_that_is_not_clear_is_told(tmp_path):
+    table = tables.read(FILES / "unclear.csv")
+    assert (table["Preis"][0], table.attrs["sure"]) == (1.1, False)
+    said = command("fit", FILES / "unclear.csv", "--target", "nothing", "--out", tmp_path / "x", code=2)
+    assert "decimal points; --decimal ',' says otherwise" in said
+    assert tables.read(FILES / "unclear.csv", tables.Reading(thousands=".")).attrs["decimal"] == ","
+    _, y, _, _ = understood("unclear.csv", "Preis", decimal=",")
+    assert y[0] == 1100
+    for file in ("european.csv", "currency.csv"):
+        assert tables.read(FILES / file).attrs["sure"]
+
+
+def test_a_fault_in_a_column_is_named():
+    """Rather than to make texts of all its numbers or dates."""
+    with pytest.raises(InvalidInput, match=r"'age': got 'unknown' in row 5, .*a finite number"):
+        understood("faults.csv", "y")
+    with pytest.raises(InvalidInput, match=r"'since': got 'unknown' in row 7, .*a date"):
+        understood("faults.csv", "y", drop=("age",))
+    _, _, columns, _ = understood("faults.csv", "y", missing=("unknown",))
+    assert columns.isna().sum().tolist() == [1, 1, 13]
+
+
+def test_truth_values_are_classes_with_gaps_too():
+    form, y, _, notes = understood("faults.csv", "flag", drop=("age", "since"))
+    assert (form.kind, len(y)) == ("text", 27)
+    assert "taken as 2 classes ('False', 'True')" in notes
+
+
+def test_whole_numbers_as_dates():
+    _, _, columns, notes = understood("days.csv", "y")
+    assert "day: numbers from 20240101 to 20241224" in notes
+    for settings in ({"types": {"day": "date"}}, {"dates": "%Y%m%d"}):
+        _, _, columns, _ = understood("days.csv", "y", **settings)
+        assert columns["day"][1] == pd.Timestamp(2024, 2, 2)
+    for form in ("%d/%m/%Y", "%Q"):
+        with pytest.raises(InvalidInput, match=r"--dates: got '%.*expected the format of all values of a column"):
+            understood("days.csv", "y", dates=form)
+
+
+@pytest.mark.parametrize("kind", [None, "number", "date", "text"])
+def test_an_empty_column_is_left_out_whatever_it_should_be(kind):
+    table = pd.DataFrame({"a": [np.nan] * 3, "x": [1.0, 2.0, 4.0], "y": [1.0, 2.0, 3.0]})
+    settings = tables.FitSettings(target="y", types={"a": kind} if kind else {})
+    assert prepare.features(table, settings, Options())[2][0] == "a: left out, it is empty"
+
+
+def test_a_far_date_stays_far():
+    _, y, columns, _ = understood("days.csv", "y")
+    days = Encoder.choose(columns[["until"]], "auto", 0, 0).fit_transform(columns[["until"]], y)[:, 0]
+    assert days[1] - days[0] == (date(9999, 12, 31) - date(2024, 5, 1)).days
+
+
+NEW = {
+    "numbers": pd.Series([1.5, 2.0]),
+    "dates": pd.to_datetime(pd.Series(["2024-01-01", "2024-02-01"])),
+    "days": pd.Series([20240101, 20240201]),
+    "texts": pd.Series(["02/06/2024", "1,5"]),
+    "spans": pd.to_timedelta(pd.Series([1, 2]), unit="h"),
+    "lists": pd.Series([[1], [2]]),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "found"),
+    [
+        ("number", "numbers", [1.5, 2.0]),
+        ("number", "dates", "'2024-01-01 00:00:00' in row 0, .*a finite number"),
+        ("number", "spans", "values of the kind timedelta64"),
+        ("number", "lists", "values of the kind mixed"),
+        ("date", "dates", NEW["dates"].tolist()),
+        ("date", "days", NEW["dates"].tolist()),
+        ("date", "numbers", "'1.5' in row 0, .*a date"),
+        ("date", "texts", "'02/06/2024' in row 0, .*a date"),
+    ],
+)
+def test_new_values_of_another_type_are_understood_or_refused(kind, values, found):
+    form = Form("a", kind)
+    if isinstance(found, list):
+        assert form.typed(NEW[values], Options()).tolist() == found
+        return
+    with pytest.raises(InvalidInput, match=found):
+        form.typed(NEW[values], Options())
+
+
+def test_parquet_as_pandas_writes_it(tmp_path):
+    """Its types with gaps, and its index: a column where it has a name, and else no count of the rows."""
+    gaps = pd.DataFrame({"a": ["u", None, "v"] * 4, "b": [1, None, 3] * 4, "c": [True, None, False] * 4})
+    frame = gaps.convert_dtypes().assign(y=np.arange(12.0)).set_axis(range(5, 17))
+    frame.to_parquet(tmp_path / "t.parquet")
+    table = tables.read(tmp_path / "t.parquet")
+    assert table.index.tolist() == list(range(12))
+    _, columns, notes = prepare.features(table, tables.FitSettings(target="y"), Options())
+    assert "a: 3 texts" in notes[0]
+    assert columns.isna().sum().tolist() == [4, 4, 4]
+    frame.rename_axis("when").to_parquet(tmp_path / "t.parquet")
+    assert tables.read(tmp_path / "t.parquet")["when"].tolist() == list(range(5, 17))
+    for odd in ("spans", "lists"):
+        NEW[odd].to_frame("a").assign(y=[1.0, 2.0]).to_parquet(tmp_path / "t.parquet")
+        with pytest.raises(InvalidInput, match="values of the kind"):
+            prepare.features(tables.read(tmp_path / "t.parquet"), tables.FitSettings(target="y"), Options())
+
+
+def test_left_out_columns_are_named_where_none_is_left():
+    with pytest.raises(InvalidInput, match="b: left out, as you say; y: left out, as you say"):
+        understood("units.csv", "a", drop=("b", "y"))
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ({"separator": "::"}, "--separator: got '::', expected one sign"),
+        ({"separator": ""}, "--separator: got ''"),
+        ({"decimal": "x"}, "--decimal: got 'x'"),
+        ({"thousands": "5"}, "--thousands: got '5'"),
+        ({"thousands": ",", "decimal": ","}, "not the decimal sign"),
+    ],
+)
+def test_signs_that_are_none_are_refused(option, words):
+    with pytest.raises(InvalidInput, match=words):
+        tables.Reading(**option)
+
+
+def test_packed_files_that_are_not_whole_are_refused(tmp_path):
+    whole = (FILES / "packed.csv.gz").read_bytes()
+    for content in (whole[:400], whole[:60] + bytes([whole[60] ^ 255]) + whole[61:], b"a,y\n1,2\n"):
+        (tmp_path / "p.csv.gz").write_bytes(content)
+        with pytest.raises(InvalidInput, match="expected a file packed by gzip"):
+            tables.read(tmp_path / "p.csv.gz")
+
+
+def test_zero_bytes_are_told_of(tmp_path):
+    (tmp_path / "t.csv").write_bytes("a,y\n1,2\n".encode("utf-16-le"))
+    with pytest.raises(InvalidInput, match="--encoding utf-16-le"):
+        tables.read(tmp_path / "t.csv")
+    assert list(tables.read(tmp_path / "t.csv", tables.Reading(encoding="utf-16-le"))) == ["a", "y"]
+
+
 def test_units_are_not_mixed():
     with pytest.raises(InvalidInput, match=r"'b': got numbers in '\$' and '€', expected one unit"):
         understood("units.csv", "y")
@@ -177,7 +343,7 @@ def european(tmp_path_factory):
         "fit", FILES / "european.csv", "--target", "Preis", "--out", folder, "--budget", 60, "--method", "ae"
     )
     assert "semicolons between fields, decimal commas" in said
-    assert "Steuer: numbers in %" in said
+    assert 0 < said.index("Steuer: numbers in %") < said.index("spread")  # before what training says of itself
     return folder
 
 
@@ -196,6 +362,8 @@ def test_new_rows_are_read_as_those_of_training(european, tmp_path):
     head = "Fläche;Ort;Baujahr;Verkauft;Steuer\n"
     (tmp_path / "unclear.csv").write_text(head + "141;Ulm;1971;18.01.2023;7\n")
     assert model.read(tmp_path / "unclear.csv").attrs["decimal"] == ","
+    (tmp_path / "unused.csv").write_text(head.replace("\n", ";note\n") + "1.141;Ulm;1971;18.01.2023;7;1.5\n")
+    assert model.read(tmp_path / "unused.csv").attrs["decimal"] == ","
     (tmp_path / "point.csv").write_text(head + "141.9;Ulm;1971;18.01.2023;7.3 %\n")
     (tmp_path / "comma.csv").write_text(head + "141,9;Ulm;1971;18.01.2023;7,3 %\n")
     one, other = (model.predict(model.read(tmp_path / f"{name}.csv"))[0] for name in ("point", "comma"))
@@ -226,6 +394,7 @@ def test_a_model_of_a_table_is_loaded_as_it_was(european):
     truth = model._truth(table)
     assert np.corrcoef(mean, truth)[0, 1] > 0.5
     assert model._data(table).rows == 40
+    assert model._data(table.assign(Preis=np.nan)).y is None  # a column for what is not known yet
 
 
 def test_names_with_brackets_and_texts_like_formulas(tmp_path):

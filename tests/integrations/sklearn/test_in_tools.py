@@ -1,6 +1,8 @@
 """What users of scikit-learn expect: uncertainty through its tools, tables as they come, weights of classes, plots."""
 
 import json
+import pickle
+from datetime import date
 
 import numpy as np
 import pandas as pd
@@ -125,6 +127,8 @@ def test_a_table_as_it_comes(of_table, tmp_path):
         again.predict(x.assign(number="one"))
     with pytest.raises(ValueError, match="feature names"):
         again.predict(x.rename(columns={"text": "texts"}))
+    copied = pickle.loads(pickle.dumps(of_table))  # noqa: S301  # our own
+    np.testing.assert_array_equal(copied.predict(x), of_table.predict(x))
 
 
 def test_what_the_encoder_makes_of_columns():
@@ -140,6 +144,25 @@ def test_what_the_encoder_makes_of_columns():
     days, cos, sin, week, _ = encoder.fit_transform(year, np.zeros(3)).T
     np.testing.assert_array_equal(days, [0, 366, 7])
     np.testing.assert_allclose([cos[0], sin[0], cos[1], week[2]], [1, 0, 1, 1], atol=1e-3)
+
+
+def test_dates_of_any_type_and_time():
+    """Python's dates as pandas' own, and the year 9999, which has no nanoseconds in 64 bits, as it is."""
+    days = [date(2024, 5, 1), None, date(9999, 12, 31)]
+    features = []
+    for column in (pd.Series(days, dtype=object), pd.Series(days, dtype="datetime64[us]")):
+        encoder = Encoder.choose(column.to_frame("day"), "auto", 0, 0)
+        assert encoder.columns[0].kind == "date"
+        features.append(encoder.fit_transform(column.to_frame("day"), np.zeros(3)))
+    np.testing.assert_array_equal(features[0], features[1])
+    assert features[0][2, 0] - features[0][0, 0] == (days[2] - days[0]).days
+
+
+def test_tables_that_cannot_be_features():
+    with pytest.raises(ValueError, match="0 feature"):
+        SAERegressor(**QUICK).fit(pd.DataFrame(index=range(60)), Y)
+    with pytest.raises(InvalidInput, match="5 rows at least"):
+        SAERegressor(**QUICK, encoding="target").fit(pd.DataFrame({"a": ["u", "v", "u"]}), Y[:3])
 
 
 def test_many_texts_become_means_of_the_target():
@@ -191,8 +214,9 @@ def test_early_stopping_keeps_the_best_epoch_by_rows_that_are_held_back():
     assert best.plan_.method.training.keep == "best"
     assert best.posterior_.about["rows"] == 54
     assert np.abs(best.predict(X)).mean() < np.abs(last.predict(X)).mean()
-    with pytest.raises(InvalidInput, match="validation_fraction"):
-        SAERegressor(**options, early_stopping=True, validation_fraction=1.5).fit(X, Y)
+    for share in (0, 1.5):
+        with pytest.raises(InvalidInput, match="validation_fraction"):
+            SAERegressor(**options, early_stopping=True, validation_fraction=share).fit(X, Y)
 
 
 def test_weights_of_classes(tmp_path):
@@ -207,6 +231,33 @@ def test_weights_of_classes(tmp_path):
     np.testing.assert_allclose(balanced.predict_proba(x), own.predict_proba(x), atol=0.05)
     own.save(tmp_path / "own")
     assert SAEClassifier.load(tmp_path / "own").class_weight == {0: 1.0, 1: 9.0}
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        ({"up": -1, "down": 1}, r"class_weight\['up'\]: got -1"),
+        ({"up": float("nan"), "down": 1}, r"class_weight\['up'\]: got nan"),
+        ("even", "'balanced', a dictionary of weights, or None"),
+        ({"up": 0, "down": 1}, "one class alone, 'down', with a weight above zero"),
+    ],
+)
+def test_weights_of_classes_that_are_none_are_refused(weights, words):
+    with pytest.raises(InvalidInput, match=words):
+        SAEClassifier(**QUICK, class_weight=weights).fit(X, LABELS)
+
+
+@pytest.mark.parametrize("kind", ["list", "object", "str", "string", "category"])
+def test_labels_that_are_missing_are_refused(kind):
+    labels = [None, *LABELS[1:].tolist()]
+    with pytest.raises(InvalidInput, match="no label in row 0"):
+        SAEClassifier(**QUICK).fit(X, labels if kind == "list" else pd.Series(labels, dtype=kind))
+
+
+@pytest.mark.parametrize("quantiles", [(), (0.5, 1.0), "many", [[0.1], [0.9]]])
+def test_quantiles_that_are_none_are_refused_before_training(quantiles):
+    with pytest.raises(InvalidInput, match="quantiles: got"):
+        SAERegressor(budget=10**9, quantiles=quantiles).fit(X, Y)
 
 
 def test_the_curve_of_losses(regressor):
@@ -234,7 +285,12 @@ def test_plots(regressor):
     np.testing.assert_array_equal(line.lines[0].get_xdata(), np.sort(X[:, 0]))
     with pytest.raises(InvalidInput, match=r"plot\(y=\)"):
         regressor.plot(X, Y[:3])
+    towns = pd.DataFrame({"town": ["Ulm", None, "Bonn"] * 20})
+    assert "rows" in SAERegressor(**QUICK).fit(towns, Y).plot(towns, Y).get_xlabel()  # texts are not along a line
     classifier = SAEClassifier(**QUICK).fit(X, LABELS)
+    for wrong in (LABELS[:3], np.arange(60)):
+        with pytest.raises(InvalidInput, match=r"plot\(y=\)"):
+            classifier.plot(X, wrong)
     assert classifier.plot(X, LABELS).get_ylabel() == "share that is right"
     assert classifier.plot(X).get_ylabel() == "rows"
     assert classifier.plot().get_xlabel() == "epoch of a chain"

@@ -44,8 +44,10 @@ def run(
     method: Annotated[
         list[str], typer.Option(help=f"{', '.join(METHODS)}, or an entry point's; may be given several times.")
     ],
-    budget: Annotated[list[int], typer.Option(help="Epochs: 200, 500, 1000 or 10000; may be given several times.")],
-    runs: Annotated[int, typer.Option(help="Runs of each.")] = 1,
+    budget: Annotated[
+        list[int], typer.Option(min=1, help="Epochs: 200, 500, 1000 or 10000; may be given several times.")
+    ],
+    runs: Annotated[int, typer.Option(min=1, help="Runs of each.")] = 1,
     seed: Annotated[int, typer.Option(help="Decides everything that is random.")] = 0,
     results: Results = Path("results"),
     save_predictions: Annotated[bool, typer.Option(help="Keep the predictions beside each record.")] = False,

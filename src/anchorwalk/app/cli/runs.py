@@ -28,7 +28,8 @@ def runs(
     """List stored runs: what they are, how far they came, how much room they take."""
     with shown(console):
         if not folder.is_dir():
-            checks.reject("runs", f"{str(folder)!r}, which is not there", "a folder", "Name one that has runs in it.")
+            given = f"{str(folder)!r}, which is {'no folder' if folder.exists() else 'not there'}"
+            checks.reject("runs", given, "a folder", "Name one that has runs in it.")
         found = maintenance.find(folder)
     if not found:
         console.print(f"No runs in {folder}. `sample(..., store=FOLDER)` makes one.", markup=False)

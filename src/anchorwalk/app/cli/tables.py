@@ -86,8 +86,7 @@ def fit(
         settings = tables.FitSettings.gather(config, given)
         table = tables.read(data, settings.reading)
         console.print(f"{data.name}: {len(table):,} rows, {len(table.columns)} columns{_ways(table)}", soft_wrap=True)
-        model = tables.fit(table, settings, out, verbose=True)
-    _show_notes(console, model.notes)
+        model = tables.fit(table, settings, out, verbose=True, tell=lambda notes: _show_notes(console, notes))
     console.print(_summary(model))
     console.print(f"Written: {out}", soft_wrap=True)
     if not model.estimator.posterior_.complete:
@@ -174,8 +173,10 @@ def _ways(table: Any) -> str:
     if "separator" not in table.attrs:
         return ""
     signs = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-    comma = ", decimal commas" if table.attrs["decimal"] == "," else ""
-    return f", {signs.get(table.attrs['separator'], table.attrs['separator'])} between fields{comma}"
+    decimal, sure = table.attrs["decimal"], table.attrs["sure"]
+    read = "" if decimal == "." and sure else f", decimal {'commas' if decimal == ',' else 'points'}"
+    other = "" if sure else f"; --decimal '{'.' if decimal == ',' else ','}' says otherwise"
+    return f", {signs.get(table.attrs['separator'], table.attrs['separator'])} between fields{read}{other}"
 
 
 def _check_libraries() -> None:

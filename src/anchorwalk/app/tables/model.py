@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,9 @@ class TableModel:
         """
         own = self.settings.reading
         texts = (*own.texts, *(form.name for form in self.forms if form.kind == "text"))
-        usual = Reading(thousands=own.thousands, missing=own.missing, texts=texts, usual=self.options.decimal)
+        # Those with a decimal sign of their own do not tell that of the file.
+        measured = tuple(one.name for one in (self.target, *self.forms) if one.kind == "number" and not one.decimal)
+        usual = Reading(None, None, own.thousands, own.missing, None, texts, self.options.decimal, measured)
         return read(path, replace(usual, **ways))
 
     @property
@@ -109,8 +112,13 @@ class TableModel:
             title: The page's heading.
         """
         data = None if table is None else self._data(table)
-        unit = f" ({self.target.unit})" if self.target.unit else ""
-        return write(self.estimator.posterior_, out, data, title=title, target=f"{self.target.name}{unit}")
+        return write(self.estimator.posterior_, out, data, title=title, target=self._named)
+
+    @property
+    def _named(self) -> str:
+        """The target with its unit, where its name does not tell it."""
+        name, unit = self.target.name, self.target.unit
+        return name if unit in name else f"{name} ({unit})"
 
     def _options(self, table: Any) -> Options:
         """How a table's texts are read: by its own decimal sign, where it was read from a file."""
@@ -134,11 +142,12 @@ class TableModel:
 
     def _data(self, table: Any) -> ReportData:
         columns = self._columns(table)
-        truth = self._truth(table) if self.target.name in table.columns else None
+        known = self.target.name in table.columns and table[self.target.name].notna().any()
+        truth = self._truth(table) if known else None
         shared = {
             "names": [form.name for form in self.forms],
             "values": table[list(columns)].to_numpy(dtype=object),
-            "target": f"{self.target.name} ({self.target.unit})" if self.target.unit else self.target.name,
+            "target": self._named,
         }
         inputs = self.estimator.scaling_(self.estimator._features(columns))
         if self.classes is not None:
@@ -171,8 +180,21 @@ class TableModel:
         return texts.map(numbers).to_numpy()
 
 
-def fit(table: Any, settings: FitSettings, folder: Path, verbose: bool = False) -> TableModel:
+def fit(
+    table: Any,
+    settings: FitSettings,
+    folder: Path,
+    verbose: bool = False,
+    tell: Callable[[list[str]], None] | None = None,
+) -> TableModel:
     """Fit a table and keep everything in a folder; the same call goes on there after a kill.
+
+    Args:
+        table: What `read` gave, or a pandas table.
+        settings: All that a fit can be told.
+        folder: Where everything is kept.
+        verbose: Whether to show a progress bar, and what the fit says of itself.
+        tell: Called with what became of each column, before training starts.
 
     Raises:
         InvalidInput: A table or settings that cannot be right, before any work starts.
@@ -181,7 +203,7 @@ def fit(table: Any, settings: FitSettings, folder: Path, verbose: bool = False) 
     for name in (*settings.drop, *settings.types):
         column(table, name, "--drop" if name in settings.drop else "--as")
     options = Options(table.attrs.get("decimal", settings.decimal or "."), settings.thousands, settings.dates)
-    notes = []
+    notes: list[str] = []
     missing = values.isna()
     if missing.any():
         notes.append(f"{settings.target}: {int(missing.sum())} rows without it are left out")
@@ -192,9 +214,12 @@ def fit(table: Any, settings: FitSettings, folder: Path, verbose: bool = False) 
     target, y, words = prepare.target(values, settings, options)
     notes.append(f"{settings.target}: {words}")
     forms, columns, others = prepare.features(table, settings, options)
+    notes += others
     _check_settings(settings, folder)
+    if tell is not None:
+        tell(notes)
     estimator = _estimator(settings, target, folder).set_params(verbose=verbose).fit(columns, y)
-    model = TableModel(forms, estimator, target, options, settings, (*notes, *others))
+    model = TableModel(forms, estimator, target, options, settings, tuple(notes))
     save(model, folder)
     return model
 

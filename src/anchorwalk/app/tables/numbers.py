@@ -5,12 +5,14 @@ import unicodedata
 from functools import lru_cache
 from typing import NamedTuple
 
-SIGNS = "".join(map(re.escape, filter(lambda one: unicodedata.category(one) == "Sc", map(chr, range(0x3000)))))
+MONEY = "".join(map(re.escape, filter(lambda one: unicodedata.category(one) == "Sc", map(chr, range(0x3000)))))
 CODES = "USD|EUR|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|HUF|AUD|CAD|NZD|BRL|MXN|ZAR|KRW|TRY|SGD|HKD"
-UNIT = rf"(?:[A-Z]{{0,3}}[{SIGNS}]|{CODES}|[Kk]r\.?|zł|Kč|Ft|Fr\.?|[%‰])"
+UNIT = rf"(?:[A-Z]{{0,3}}[{MONEY}]|{CODES}|[Kk]r\.?|zł|Kč|Ft|Fr\.?|[%‰])"
 """A currency, or per cent."""
 SPACES = " \u00a0\u202f'\N{RIGHT SINGLE QUOTATION MARK}_"
 """Between groups of digits, in any country."""
+SIGNS = {".": ",", ",": "."}
+"""To each decimal sign the other one."""
 
 
 class Number(NamedTuple):
@@ -22,8 +24,7 @@ class Number(NamedTuple):
 
 @lru_cache(maxsize=16)
 def _pattern(decimal: str, thousands: str) -> re.Pattern[str]:
-    other = {".": ",", ",": "."}[decimal]
-    between = {"auto": SPACES + other, "none": ""}.get(thousands, thousands)
+    between = {"auto": SPACES + SIGNS[decimal], "none": ""}.get(thousands, thousands)
     grouped = rf"[1-9]\d{{0,2}}(?P<between>[{re.escape(between)}])\d{{3}}(?:(?P=between)\d{{3}})*|" if between else ""
     lakhs = r"[1-9]\d?(?:,\d\d)+,\d{3}|" if "," in between else ""
     whole = rf"(?:{grouped}{lakhs}\d+)"

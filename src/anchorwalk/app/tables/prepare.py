@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from anchorwalk import checks
-from anchorwalk.app.tables.columns import Form, Options, learn, left_out, mostly_numbers
+from anchorwalk.app.tables.columns import Form, Options, learn, left_out, mostly_numbers, written
 from anchorwalk.app.tables.reading import some
 from anchorwalk.app.tables.settings import FitSettings
 from anchorwalk.integrations.sklearn.encoding import MOST_LEVELS, text
@@ -35,7 +35,8 @@ def target(values: Any, settings: FitSettings, options: Options) -> tuple[Form, 
         y = form.typed(values, options).to_numpy()
         whole = (y == y.round()).all() if types.is_numeric_dtype(values) else texts.str.fullmatch(r"[-+]?\d+").all()
         few = whole and len(np.unique(y)) <= min(MOST_CLASSES, len(y) / 5)
-        classes = settings.task == "auto" and not asked and (types.is_bool_dtype(values) or few)
+        truths = types.infer_dtype(values) == "boolean"
+        classes = settings.task == "auto" and not asked and (truths or few)
     if form.kind == "text" or classes:
         form, y = Form(name, "text"), texts.to_numpy(dtype=object).astype(str)
     different = np.unique(y).tolist()
@@ -43,7 +44,7 @@ def target(values: Any, settings: FitSettings, options: Options) -> tuple[Form, 
         checks.reject(argument, f"{y[0]} in every row", "a column that varies", "There is nothing to predict.")
     if form.kind == "number":
         unit = f" in {form.unit}" if form.unit else ""
-        words = f"to predict, taken as a number{unit} (from {y.min():.7g} to {y.max():.7g})"
+        words = f"to predict, taken as a number{unit} (from {written(y.min())} to {written(y.max())})"
         words += "".join(f", {remark}" for remark in remarks)
     else:
         many = len(different) > MOST_LEVELS or MOST_CLASSES < len(different) > len(y) / 2
@@ -65,7 +66,7 @@ def features(table: Any, settings: FitSettings, options: Options) -> tuple[tuple
     """
     import pandas as pd
 
-    forms, columns, notes = [], {}, []
+    forms, columns, notes, formats = [], {}, [], set()
     for name in table.columns:
         if name == settings.target:
             continue
@@ -74,15 +75,9 @@ def features(table: Any, settings: FitSettings, options: Options) -> tuple[tuple
             continue
         asked = settings.types.get(name)
         form, remarks = learn(name, table[name], options, asked)
-        if (
-            not asked
-            and form.kind == "text"
-            and table[name].nunique() > MOST_LEVELS
-            and mostly_numbers(table[name], options)
-        ):
-            form, remarks = learn(name, table[name], options, "number")  # the text among the numbers is named below
         typed = form.typed(table[name], options)
-        reason = left_out(form, typed)
+        formats.add(form.dates)
+        reason = left_out(form, table[name], typed)
         if reason and not (asked and "identifier" in reason):
             other = f"; --as '{name}={form.kind}' uses it" if "identifier" in reason else ""
             notes.append(f"{name}: left out, {reason}{other}")
@@ -90,9 +85,12 @@ def features(table: Any, settings: FitSettings, options: Options) -> tuple[tuple
         forms.append(form)
         columns[name] = typed
         notes.append(f"{name}: {'; '.join([_described(form, typed, settings), *remarks])}")
+    if settings.dates and settings.dates not in formats:
+        remedy = "Leave it out: formats are found out."
+        checks.reject("--dates", repr(settings.dates), "the format of all values of a column", remedy)
     if not forms:
-        given = f"a table whose columns are {some(table.columns)}"
-        checks.reject("data", given, "at least one feature that varies", "Is the target the only useful column?")
+        given = f"no column to predict from ({'; '.join(notes)})" if notes else "the target as its only column"
+        checks.reject("data", given, "at least one feature that varies", "Is it the right table?")
     return tuple(forms), pd.DataFrame(columns), notes
 
 
@@ -100,7 +98,8 @@ def _described(form: Form, typed: Any, settings: FitSettings) -> str:
     missing = float(typed.isna().mean())
     gaps = f", {missing:.1%} of its values are missing: taken as the median, and marked" if missing else ""
     if form.kind == "number":
-        return f"numbers{f' in {form.unit}' if form.unit else ''} from {typed.min():.7g} to {typed.max():.7g}{gaps}"
+        unit = f" in {form.unit}" if form.unit else ""
+        return f"numbers{unit} from {written(typed.min())} to {written(typed.max())}{gaps}"
     if form.kind == "date":
         ends = f"{typed.min():%Y-%m-%d} to {typed.max():%Y-%m-%d}"
         return f"dates from {ends}, as days and as places in the year and the week{gaps}"

@@ -2,6 +2,8 @@
 
 import csv
 import gzip
+import re
+import zlib
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from anchorwalk import checks
-from anchorwalk.app.tables.numbers import number
+from anchorwalk.app.tables.numbers import SIGNS, number
 
 KINDS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet", ".pq")
 MISSING = (
@@ -21,8 +23,11 @@ MISSING = (
 """Texts that mean missing."""
 LIST = 12
 """Names that a message lists, at the most."""
-SAMPLE = 65536
-"""Characters of a file that tell its separator and its decimal sign."""
+SAMPLE, LINES = 65536, 20
+"""Characters of a file that tell its decimal sign, and lines of these that tell its separator."""
+SEPARATORS = ",;\t|"
+FIRST_LINE = re.compile(r"(?i)sep=(.)")
+"""What a spreadsheet writes before the names, so that others know the separator."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,7 @@ class Reading:
         encoding: Of the file's letters.
         texts: Columns that are not to be taken for numbers.
         usual: The decimal sign, where a file does not tell.
+        measured: Columns whose numbers tell the decimal sign; all unless given.
     """
 
     separator: str | None = None
@@ -46,6 +52,18 @@ class Reading:
     encoding: str | None = None
     texts: tuple[str, ...] = ()
     usual: str | None = None
+    measured: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse signs that are none."""
+        if self.separator is not None and (len(self.separator) != 1 or self.separator in '"\r\n'):
+            checks.reject("--separator", repr(self.separator), "one sign, such as ;", "A tab is '\\t'.")
+        if self.decimal not in (None, ".", ","):
+            checks.reject("--decimal", repr(self.decimal), "'.' or ','", "Choose one of them.")
+        between = self.thousands
+        if between not in ("auto", "none") and (len(between) != 1 or between.isalnum() or between == self.decimal):
+            expected = "auto, none, or one sign that is no letter, no digit and not the decimal sign"
+            checks.reject("--thousands", repr(between), expected, "Choose one of them.")
 
 
 def read(path: Path, reading: Reading | None = None) -> Any:
@@ -91,20 +109,25 @@ def _csv(path: Path, reading: Reading) -> Any:
         encoding = _encoding(path, reading)
         with _opened(path, encoding) as lines:
             start = lines.read(SAMPLE)
-        if not start.strip():
+        if "\0" in start:
+            remedy = "Name its letters, such as --encoding utf-16-le, or convert it."
+            checks.reject("data", f"{path.name} with zero bytes in it", "a text", remedy)
+        skipped, separator = _before_names(start)
+        sample = _whole(start, skipped)
+        if not sample:
             checks.reject(
                 "data", f"{path.name}, which is empty", "a line of names and rows below", "Is it the right file?"
             )
-        separator = reading.separator or _separator(start)
+        separator = reading.separator or separator or _separator(sample[:LINES])
         with _opened(path, encoding) as lines:
-            head = next(csv.reader(lines, delimiter=separator))
-        decimal = reading.decimal or _decimal(start, separator, reading)
+            head = next(csv.reader(islice(lines, skipped, None), delimiter=separator, skipinitialspace=True))
         names = [name.strip() or f"Unnamed: {place}" for place, name in enumerate(head)]
+        decimal, sure = _decimal(sample, names, separator, reading)
         table = pd.read_csv(
             path,
             sep=separator,
             header=None,  # pandas would rename columns that stand there twice
-            skiprows=1,
+            skiprows=skipped + 1,
             decimal=decimal,
             na_values=_missing(reading),
             keep_default_na=False,
@@ -113,20 +136,23 @@ def _csv(path: Path, reading: Reading) -> Any:
             encoding=encoding,
             low_memory=False,
         )
-    except (UnicodeError, pd.errors.ParserError, gzip.BadGzipFile, EOFError, LookupError, csv.Error) as error:
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        checks.reject("data", f"{path.name} ({error})", "a file packed by gzip", "Is it whole? Is it packed at all?")
+    except (UnicodeError, pd.errors.ParserError, LookupError, csv.Error) as error:
         remedy = "Save it as UTF-8 with one separator and the same number of fields in each line"
         remedy += ", or name its letters: --encoding cp1252 is that of Excel in Western Europe."
         checks.reject("data", f"{path.name} ({' '.join(str(error).split())})", "a CSV file", remedy)
     except pd.errors.EmptyDataError:
         return pd.DataFrame(columns=names)
     if len(names) != table.shape[1]:
-        given = f"{path.name} with {len(names)} names and {table.shape[1]} fields in its rows"
-        checks.reject("data", given, "as many names as fields", "The first line must have the columns' names.")
+        given = f"{path.name} with {len(names)} names and {table.shape[1]} fields in its rows, split at {separator!r}"
+        remedy = "The first line must have the columns' names; --separator says where else to split."
+        checks.reject("data", given, "as many names as fields", remedy)
     table.columns = names
     if all(number(name, decimal, reading.thousands) for name in names):
         given = f"{path.name}, whose first line has only numbers: {', '.join(names[:4])}, ..."
         checks.reject("data", given, "the columns' names in the first line", "Add a line of names.")
-    table.attrs |= {"decimal": decimal, "separator": separator}
+    table.attrs |= {"decimal": decimal, "separator": separator, "sure": sure}
     return table
 
 
@@ -156,20 +182,50 @@ def _encoding(path: Path, reading: Reading) -> str:
         return "utf-16" if content.read(2) in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
 
 
-def _separator(start: str) -> str:
-    first = start.splitlines()[0]
-    return max(",;\t|", key=first.count) if any(one in first for one in ",;\t|") else ","
+def _before_names(start: str) -> tuple[int, str]:
+    """Lines before that of the names, which are empty or name the separator, and the separator if one does."""
+    skipped, separator = 0, ""
+    for line in start.splitlines():
+        named = FIRST_LINE.fullmatch(line.strip("\r\n"))
+        if line.strip() and not named:
+            break
+        skipped += 1
+        separator = named[1] if named else separator
+    return skipped, separator
 
 
-def _decimal(start: str, separator: str, reading: Reading) -> str:
-    """The sign by which more fields of a sample can be read, where not all can be by both."""
-    fields = [one for row in islice(csv.reader(start.splitlines(), delimiter=separator), 1, None) for one in row]
-    point, comma = (sum(number(one, sign, reading.thousands) is not None for one in fields) for sign in ".,")
-    if point != comma:
-        return "." if point > comma else ","
+def _whole(start: str, skipped: int) -> list[str]:
+    """The lines of a sample from that of the names on, without the last one where it may be cut."""
+    lines = start.splitlines(keepends=True)
+    return lines[skipped : -1 if len(start) == SAMPLE and len(lines) > skipped + 1 else None]
+
+
+def _separator(lines: list[str]) -> str:
+    """The sign that gives names and rows the same number of fields, the most of them; else the names alone."""
+
+    def fields(sign: str) -> tuple[bool, int]:
+        counts = [len(row) for row in csv.reader(lines, delimiter=sign, skipinitialspace=True) if row] or [0]
+        return len(set(counts)) == 1 and counts[0] > 1, counts[0]
+
+    # Where two would do, names and numbers have commas: "price, EUR;size" above 1,5;80.
+    return max(";\t|,", key=fields) if any(one in lines[0] for one in SEPARATORS) else ","
+
+
+def _decimal(lines: list[str], names: list[str], separator: str, reading: Reading) -> tuple[str, bool]:
+    """The sign by which more fields of a sample can be read, and whether it is clear."""
+    if reading.decimal or reading.thousands in SIGNS:
+        return reading.decimal or SIGNS[reading.thousands], True
+    rows = islice(csv.reader(lines, delimiter=separator, skipinitialspace=True), 1, None)
+    counted = set(names if reading.measured is None else reading.measured) - set(reading.texts)
+    fields = [one for row in rows for name, one in zip(names, row, strict=False) if name in counted]
+    points, commas = ([number(one, sign, reading.thousands) for one in fields] for sign in ".,")
+    if difference := sum(map(bool, points)) - sum(map(bool, commas)):
+        return "." if difference > 0 else ",", True
+    if reading.usual:
+        return reading.usual, True
     # Either would do: 1,234 is most likely 1.234 where semicolons leave the comma free, else 1234.
     free = separator != "," and any("," in one and number(one, ",", "none") for one in fields)
-    return reading.usual or ("," if free else ".")
+    return "," if free else ".", separator == "," or points == commas
 
 
 def _parquet(path: Path) -> Any:
@@ -178,6 +234,8 @@ def _parquet(path: Path) -> Any:
 
     try:
         table = pd.read_parquet(path)
+        named = [name for name in table.index.names if name is not None]
+        table = table.reset_index(named).reset_index(drop=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         checks.reject("data", f"{path.name} ({' '.join(str(error).split())})", "a Parquet file", "Is it whole?")
     table.columns = [str(name) for name in table.columns]

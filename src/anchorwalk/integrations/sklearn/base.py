@@ -181,7 +181,8 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         problem = Problem(init, network.apply, self._likelihood(), self._prior(), data, weights.astype(np.float32))
         unused = networks.unused(problem.params_like, self._width) if self._fills_up else None
         if self.early_stopping:
-            share = checks.within("validation_fraction", self.validation_fraction, 0, 1, open_above=True)
+            share = checks.positive("validation_fraction", self.validation_fraction)
+            checks.within("validation_fraction", share, 0, 1, open_above=True)
             problem = problem.hold_back(jax.random.fold_in(jax.random.key(self._seed), Stream.PREPARE), share)
         rows = networks.room(problem.n)
         problem = problem.filled(rows, unused)
@@ -222,7 +223,7 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         if not is_table(x):
             return *validate_data(self, x, y, dtype=np.float64, **checked), None
         validate_data(self, x, skip_check_array=True)
-        _, y = check_X_y(np.zeros((len(x), 1)), y, **checked)
+        _, y = check_X_y(np.zeros((len(x), min(1, x.shape[1]))), y, **checked)
         classes = len(np.unique(y)) if is_classifier(self) else 0
         encoder = Encoder.choose(x, self.encoding, classes, seed)
         if np.ndim(y) > 1 and any(one.kind == "target" for one in encoder.columns):

@@ -25,14 +25,21 @@ def normalised(prediction: Prediction, rows: int) -> HostArray:
     return np.asarray(averaged / averaged.sum(axis=1, keepdims=True))
 
 
-def _check_kinds(y: Any) -> None:
-    """Refuse labels of several kinds, such as texts and numbers: NumPy cannot order them, or makes all of them text."""
-    if not (isinstance(y, list | tuple) or str(getattr(y, "dtype", None)) == "object"):
-        return
-    kinds = {kind: repr(label) for label in reversed(list(y)) if (kind := _kind(label)) is not None}
+def _check_labels(y: Any) -> None:
+    """Refuse labels that are missing or of several kinds: NumPy cannot order them, or makes all of them text."""
+    plain = isinstance(y, list | tuple) or str(getattr(y, "dtype", None)) == "object"
+    missing = y.isna() if hasattr(y, "isna") else [_is_missing(label) for label in y] if plain else ()
+    if np.ndim(missing) == 1 and np.any(missing):
+        given = f"no label in row {int(np.argmax(missing))}, counted from 0"
+        checks.reject("y", given, "a class for each row", "Leave such rows out.")
+    kinds = {kind: repr(label) for label in reversed(list(y)) if (kind := _kind(label)) is not None} if plain else {}
     if len(kinds) > 1:
         found = " and ".join(f"{kind} such as {label}" for kind, label in sorted(kinds.items()))
         checks.reject("y", f"labels of several kinds: {found}", "texts alone, or numbers alone", "Use text for all.")
+
+
+def _is_missing(label: Any) -> bool:
+    return label is None or (not isinstance(label, str) and str(label) in ("nan", "<NA>", "NaT"))
 
 
 def _kind(label: Any) -> str | None:
@@ -146,7 +153,7 @@ class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
             y: Classes, shape (rows,).
             sample_weight: A weight of each row that multiplies its log-likelihood.
         """
-        _check_kinds(y)
+        _check_labels(y)
         return self._fit(X, y, sample_weight, self._next_seed())
 
     def predict_proba(self, X: Any) -> HostArray:  # noqa: N803
@@ -180,8 +187,17 @@ class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
         if X is None:
             return plots.losses(self.loss_curve_, ax)
         probabilities = self.predict_proba(X)
-        right = None if y is None else self.classes_[probabilities.argmax(axis=1)] == np.asarray(y)
+        right = None if y is None else self._right(probabilities.argmax(axis=1), np.asarray(y))
         return plots.confidence(probabilities.max(axis=1), right, ax)
+
+    def _right(self, best: HostArray, y: HostArray) -> HostArray:
+        """Which predictions are right."""
+        if y.shape != best.shape:
+            checks.reject("plot(y=)", f"shape {y.shape}", f"shape {best.shape}", "Pass the class of each row.")
+        if not set(y.tolist()) & set(self.classes_.tolist()):
+            expected = f"classes such as {self.classes_.tolist()[0]!r}"
+            checks.reject("plot(y=)", f"classes such as {y.tolist()[0]!r}", expected, "Pass the class of each row.")
+        return np.asarray(self.classes_[best] == y)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> HostArray:  # noqa: N803
         """Classes drawn from the predictive distribution, shape (rows, n_samples)."""
@@ -194,13 +210,21 @@ class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
         classes, numbers = np.unique(y, return_inverse=True)
         present = classes[np.unique(numbers[weights > 0])]
         if len(present) < 2:
-            given = f"one class alone, {present[0]!r}" + (", with a weight above zero" if len(classes) > 1 else "")
+            weighted = ", with a weight above zero" if len(classes) > 1 else ""
+            given = f"one class alone, {present.tolist()[0]!r}{weighted}"
             checks.reject("y", given, "two classes or more", "There is nothing to tell apart.")
         self.classes_ = classes
         return numbers.astype(np.int32)
 
     def _row_weights(self, y: Any) -> Any:
-        return compute_sample_weight(self.class_weight, y)
+        given = self.class_weight
+        if isinstance(given, dict):
+            for name, weight in given.items():
+                checks.within(f"class_weight[{name!r}]", weight, 0, np.inf)
+        elif not (given is None or given == "balanced"):
+            expected = "'balanced', a dictionary of weights, or None"
+            checks.reject("class_weight", repr(given), expected, "Pass one of these.")
+        return compute_sample_weight(given, y)
 
     def _likelihood(self) -> Categorical:
         return Categorical()

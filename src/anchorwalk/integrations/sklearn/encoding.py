@@ -22,6 +22,8 @@ from anchorwalk.types import HostArray
 ENCODINGS = ("auto", "one_hot", "target")
 MOST_LEVELS = 50
 """Different texts in a column, up to which "auto" makes a column of zeros and ones of each."""
+FOLDS = 5
+"""Folds in which target means of training rows are taken."""
 SHOWN = 5
 DAY, EPOCH = np.timedelta64(1, "D"), "2000-01-01"
 MARK = "missingindicator_"
@@ -62,7 +64,7 @@ class Encoder:
             categories=levels["one_hot"],
             handle_unknown="ignore",
             sparse_output=False,
-            feature_name_combiner=lambda name, level: f"{name} = {level}" if level else f"{name} is missing",
+            feature_name_combiner=_level_name,
         )
         self._transformer = ColumnTransformer(
             [
@@ -92,6 +94,9 @@ class Encoder:
 
     def fit_transform(self, table: Any, y: HostArray) -> HostArray:
         """Learn medians and target means; the features of the training rows, target means from other rows alone."""
+        if len(table) < FOLDS and any(one.kind == "target" for one in self.columns):
+            expected = f"{FOLDS} rows at least, for means of the target"
+            checks.reject("X", f"{len(table)} rows", expected, "Pass more rows, or encoding='one_hot'.")
         target = np.unique(y, return_inverse=True)[1] if self.classes else y
         return np.asarray(self._transformer.fit_transform(self._plain(table), target), np.float64)
 
@@ -208,11 +213,17 @@ class Encoder:
 def _folds(seed: int) -> dict[str, Any]:
     """Arguments of `TargetEncoder`: from scikit-learn 1.9 on it takes folds, and will not take their seed."""
     if tuple(map(int, version("scikit-learn").split(".")[:2])) < (1, 9):
-        return {"random_state": seed}
-    return {"cv": KFold(5, shuffle=True, random_state=seed)}
+        return {"cv": FOLDS, "random_state": seed}
+    return {"cv": KFold(FOLDS, shuffle=True, random_state=seed)}
+
+
+def _level_name(name: str, level: str) -> str:
+    """The name of a text's feature; a function of the module, so that estimators can be pickled."""
+    return f"{name} = {level}" if level else f"{name} is missing"
 
 
 def _choose(name: Any, values: Any, encoding: str) -> Column:
+    import pandas as pd
     from pandas.api import types
 
     name, kind = str(name), values.dtype
@@ -224,6 +235,8 @@ def _choose(name: Any, values: Any, encoding: str) -> Column:
         present = types.infer_dtype(values, skipna=True)
         if present in ("integer", "floating", "mixed-integer-float", "decimal", "boolean", "empty"):
             return Column(name, "number")
+        if present in ("date", "datetime"):
+            return _choose(name, pd.to_datetime(values, errors="coerce", utc=True), encoding)
         if present not in ("string", "categorical"):
             given, remedy = f"values of the kind {present}", "Convert the column with astype, or leave it out."
             checks.reject(f"X, column {name!r}", given, "numbers, texts, categories or dates", remedy)
@@ -253,6 +266,7 @@ def _texts(values: Any) -> Any:
 def _numbers(name: str, values: Any) -> HostArray:
     import pandas as pd
 
+    values = values.astype(object) if isinstance(values.dtype, pd.ArrowDtype) else values
     numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     _refuse(name, values, np.isnan(numbers) & ~values.isna().to_numpy(), "a number, as in training")
     _refuse(name, values, np.isinf(numbers), "a finite number")
@@ -264,14 +278,14 @@ def _moments(name: str, values: Any) -> HostArray:
 
     moments = pd.to_datetime(values, errors="coerce", utc=True).dt.tz_localize(None)
     _refuse(name, values, moments.isna().to_numpy() & ~values.isna().to_numpy(), "a date, as in training")
-    return np.asarray(moments.to_numpy(dtype="datetime64[ns]"))
+    return np.asarray(moments.to_numpy(dtype="datetime64[us]"))  # in nanoseconds the year 9999 would be another
 
 
 def _refuse(name: str, values: Any, bad: HostArray, expected: str) -> None:
     if bad.any():
         row = int(np.argmax(bad))
-        given = f"{values.iloc[row]!r} in row {row}, counted from 0"
-        checks.reject(f"data, column {name!r}", given, expected, "Mend the row, or leave it empty.")
+        given = f"{text(values.iloc[row])!r} in row {row}, counted from 0"
+        checks.reject(f"X, column {name!r}", given, expected, "Mend the row, or leave it empty.")
 
 
 PERIODS = {"date": ("year", "week"), "moment": ("year", "week", "day")}

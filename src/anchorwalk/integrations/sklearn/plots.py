@@ -32,15 +32,16 @@ def losses(curve: HostArray, ax: Any) -> Any:
 
 
 def intervals(x: Any, y: Any, mean: HostArray, low: HostArray, high: HostArray, coverage: float, ax: Any) -> Any:
-    """Means and intervals: along the feature where there is one, else row by row."""
+    """Means and intervals: along the feature where there is one that is a number or a date, else row by row."""
     ax, truth = axes(ax), None if y is None else np.asarray(y, np.float64)
     if truth is not None and truth.shape != mean.shape:
         checks.reject("plot(y=)", f"shape {truth.shape}", f"shape {mean.shape}", "Pass the target of each row.")
-    line = np.ndim(x) == 2 and np.shape(x)[1] == 1
-    order = np.argsort(np.asarray(x)[:, 0] if line else mean if truth is None else truth, kind="stable")
+    feature = np.asarray(x)[:, 0] if np.ndim(x) == 2 and np.shape(x)[1] == 1 else np.array("none")
+    line = feature.dtype.kind in "biufM"
+    order = np.argsort(feature if line else mean if truth is None else truth, kind="stable")
     if not line:
         order = order[np.linspace(0, len(order) - 1, min(len(order), MOST_ROWS)).round().astype(int)]
-    place = np.asarray(x)[order, 0] if line else np.arange(len(order))
+    place = feature[order] if line else np.arange(len(order))
     name = f"{coverage:.0%} interval"
     if line:
         ax.fill_between(place, low[order], high[order], color=BLUE, alpha=0.2, linewidth=0, label=name)

@@ -25,6 +25,22 @@ from anchorwalk.types import HostArray
 NOISES = ("constant", "varying")
 
 
+def _levels(argument: str, quantiles: Any) -> HostArray:
+    """Probabilities of quantiles, before any training.
+
+    Raises:
+        InvalidInput: None, or some that are not between 0 and 1.
+    """
+    try:
+        levels = np.atleast_1d(np.asarray(quantiles, np.float64))
+    except (TypeError, ValueError):
+        levels = np.zeros(0)
+    if levels.ndim > 1 or not levels.size or not ((levels > 0) & (levels < 1)).all():
+        expected, remedy = "probabilities strictly between 0 and 1", "Pass some, such as (0.05, 0.95)."
+        checks.reject(argument, repr(quantiles), expected, remedy)
+    return levels
+
+
 class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[misc]
     """Predictions with uncertainty from an ensemble of networks that approximates the Bayesian posterior.
 
@@ -155,6 +171,8 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
             checks.choice("noise", self.noise, NOISES)
         else:
             checks.positive("noise", self.noise)
+        if self.quantiles is not None:
+            _levels("quantiles", self.quantiles)
         seed, checked = self._next_seed(), {"multi_output": True, "y_numeric": True}
         held = self._held_back(X, y, sample_weight, seed, checked)
         if held is None:
@@ -266,7 +284,7 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
         return self._mean(prediction, rows), prediction.std[:rows] * self.target_scaling_.scale
 
     def _quantiles(self, prediction: Prediction, rows: int, quantiles: Any) -> HostArray:
-        levels = np.atleast_1d(np.asarray(quantiles, np.float64))
+        levels = _levels("predict_quantiles", quantiles)
         if self.calibration_scores_ is None:
             found = self.target_scaling_.back(prediction.quantile(levels)[:, :rows])
         else:
