@@ -106,6 +106,7 @@ docs-tables: $(VENV)/installed  ## the tables of the documentation, from the rec
 	$(BIN)/python tools/sequential_page.py
 	$(BIN)/python tools/methods_page.py
 	$(BIN)/python tools/scale_page.py
+	$(BIN)/python tools/commands_page.py
 
 # One core each: XLA's threads bring nothing to so small a network. `make -j2 references` runs two at a time.
 REFERENCE_0 := --seed 0 --seed 1 --seed 2 --seed 3 --seed 4
