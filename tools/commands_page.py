@@ -11,7 +11,7 @@ HEAD = """# Commands
 
 Every command and option, as `anchorwalk --help` shows them. [The command line](howto/command_line.md) explains those for tables, and
 [the benchmark](benchmark.md) those of the paper's experiments. Exit codes: 0 all is well, 1 an error of ours, 2 something to
-mend in what was given, 130 ended by Ctrl-C.
+correct in the input, 130 ended by Ctrl-C.
 """
 
 
@@ -48,9 +48,19 @@ def section(name, command):
     return lines
 
 
+PANELS = ("Tables", "Stored runs", "The paper's benchmark")
+
+
+def panel(command):
+    """The place of a command's panel among those of the help."""
+    return PANELS.index(command.rich_help_panel)
+
+
 def commands(group, prefix=""):
     """Every command below a group, with its full name."""
-    for name, command in group.commands.items():
+    for name, command in (
+        group.commands.items() if prefix else sorted(group.commands.items(), key=lambda c: panel(c[1]))
+    ):
         if hasattr(command, "commands"):
             yield from commands(command, f"{prefix}{name} ")
         else:

@@ -29,7 +29,7 @@ def folder(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_resume(folder):
     begun = scope_of("resume.md", 0)["posterior"]
-    whole = scope_of("resume.md")["posterior"]  # the first block goes on with what is there
+    whole = scope_of("resume.md")["posterior"]  # the first block resumes what is there
     assert (len(begun), len(whole)) == (6, 12)
     for old in begun:
         (new,) = [one for one in whole if (one.info.chain, one.info.index) == (old.info.chain, old.info.index)]
@@ -75,12 +75,12 @@ def test_an_own_method():
 @pytest.mark.slow
 def test_optimisation_with_draws():
     scope = scope_of("bayesian_optimisation.md")
-    dear, x = scope["dear"], scope["x"]
+    costly, x = scope["costly"], scope["x"]
     assert len(x) == 9
     assert scope["values"].shape == (40, 200)
     assert len(set(scope["together"])) <= 4
-    best, first = dear(scope["candidates"]).max(), dear(x[:6]).max()
-    assert dear(x).max() > first + 0.5 * (best - first)  # three evaluations come half of the way at least
+    best, first = costly(scope["candidates"]).max(), costly(x[:6]).max()
+    assert costly(x).max() > first + 0.5 * (best - first)  # three evaluations come half of the way at least
 
 
 def test_every_block_of_python_is_run_by_a_test():

@@ -172,7 +172,7 @@ class TableModel:
 
 
 def fit(table: Any, settings: FitSettings, folder: Path, verbose: bool = False) -> TableModel:
-    """Fit a table and keep everything in a folder; the same call goes on there after a kill.
+    """Fit a table and keep everything in a folder; the same call resumes there after a kill.
 
     Raises:
         InvalidInput: A table or settings that cannot be right, before any work starts.
@@ -200,7 +200,7 @@ def fit(table: Any, settings: FitSettings, folder: Path, verbose: bool = False) 
 
 
 def _check_settings(settings: FitSettings, folder: Path) -> None:
-    """Refuse to go on with a finished run of other settings, by their names."""
+    """Refuse to resume a finished run with other settings, naming those that differ."""
     if os.path.lexists(folder / NAME):
         stored, now = load(folder).settings.model_dump(mode="json"), settings.model_dump(mode="json")
         other = [f"{name} was {stored[name]}, is {now[name]}" for name in now if stored[name] != now[name]]
