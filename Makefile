@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 BIN := $(VENV)/bin
 
-.PHONY: run test test-slow test-versions test-resolved lint format figures results docs docs-tables references benchmark study sequential methods optimizers imdb bench scale sizes versions comparison comparison-uci defaults clean
+.PHONY: run test test-slow test-versions test-newest test-lowest test-resolved lint format lock dist tagged smoke figures results docs docs-tables references benchmark study sequential methods optimizers imdb bench scale sizes versions comparison comparison-uci defaults clean
 
 run: $(VENV)/installed  ## the main job: anchored against sequential anchored ensembles on the energy data
 	$(BIN)/python -m anchorwalk demo
@@ -20,8 +20,10 @@ test-slow: $(VENV)/developed  ## what takes longer, and statistics and contracts
 # Both ends of what pyproject.toml allows. TESTS=tests/run/store runs a part.
 NEWEST ?= python3.13
 LOWEST ?= python3.11
-test-versions:  ## the whole suite with the newest versions of everything, and with the lowest that pyproject.toml allows
+test-versions: test-newest test-lowest  ## the whole suite with the newest versions of everything, and with the lowest that pyproject.toml allows
+test-newest:
 	$(MAKE) test-resolved PYTHON=$(NEWEST) VENV=.venv-newest RESOLUTION=highest
+test-lowest:
 	$(MAKE) test-resolved PYTHON=$(LOWEST) VENV=.venv-lowest RESOLUTION=lowest-direct
 
 test-resolved: $(VENV)/created
@@ -39,6 +41,26 @@ lint: $(VENV)/developed
 format: $(VENV)/developed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# PIP_CONSTRAINT=constraints.txt make test installs these versions.
+lock: $(VENV)/created  ## constraints.txt: the newest versions of all that development needs, for every Python
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra all --group dev \
+	  --no-annotate --no-header --no-emit-index-url --no-emit-find-links pyproject.toml --output-file constraints.txt
+
+dist: $(VENV)/created  ## wheel and sdist in dist/, under 5 MB each, installed and tried on the lowest and the newest Python
+	$(BIN)/python -m pip install --quiet build
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python tools/try_dist.py $(LOWEST) $(NEWEST)
+
+tagged: $(VENV)/created  ## whether TAG names the version in pyproject.toml, which a release needs
+	$(BIN)/python -c 'import sys, tomllib; v = tomllib.load(open("pyproject.toml", "rb"))["project"]["version"]; sys.exit("$(TAG)" != f"v{v}" and f"the tag $(TAG) is not v{v}")'
+
+smoke: $(VENV)/installed  ## the benchmark's commands, made small; under a minute
+	rm -rf runs/smoke
+	$(BIN)/python -m anchorwalk benchmark run uci_gap --method ae --method sae --budget 200 --split 5 --results runs/smoke --quiet
+	$(BIN)/python -m anchorwalk benchmark table --results runs/smoke --out runs/smoke
 
 $(VENV)/created:
 	$(PYTHON) -c 'import sys; sys.exit("anchorwalk needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
@@ -84,6 +106,7 @@ docs-tables: $(VENV)/installed  ## the tables of the documentation, from the rec
 	$(BIN)/python tools/sequential_page.py
 	$(BIN)/python tools/methods_page.py
 	$(BIN)/python tools/scale_page.py
+	$(BIN)/python tools/commands_page.py
 
 # One core each: XLA's threads bring nothing to so small a network. `make -j2 references` runs two at a time.
 REFERENCE_0 := --seed 0 --seed 1 --seed 2 --seed 3 --seed 4

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text().split("```python\n")[1].split("```")[0]
+README = (ROOT / "README.md").read_text().split("```python\n")[2].split("```")[0]  # the core
 HEAD = """
 import json, time, warnings
 warnings.simplefilter("ignore")

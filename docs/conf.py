@@ -26,6 +26,7 @@ html_theme_options = {
 }
 html_copy_source = False
 html_show_copyright = False
+smartquotes_action = "qe"  # quotes and dots; two hyphens begin an option
 pygments_style, pygments_dark_style = "friendly", "github-dark"
 
 # Pages.

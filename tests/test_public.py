@@ -71,6 +71,14 @@ def test_names_are_found_where_type_checkers_are_told():
     assert isinstance(aw.__version__, str)
 
 
+def test_functions_take_three_arguments_by_position_at_most():
+    functions = {name: getattr(aw, name) for name in aw.__all__ if inspect.isfunction(getattr(aw, name))}
+    assert {"load", "plan_for", "sample", "to_arviz"} <= set(functions)
+    for name, function in functions.items():
+        kinds = [parameter.kind for parameter in inspect.signature(function).parameters.values()]
+        assert kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD) <= 3, name
+
+
 def test_import_is_light():
     heavy = ("jax", "tqdm", "matplotlib", "typer", "rich", "sklearn", "pandas", "flax", "equinox", "haiku", "arviz")
     code = f"import sys, anchorwalk; print([m for m in {heavy} if m in sys.modules])"

@@ -6,7 +6,7 @@ import sys
 
 def main() -> None:
     """Run the command line, or say what it needs."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # XLA logs alarms about slow compilation, here for nobody
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # XLA's alarms about slow compilation help no user
     try:
         from anchorwalk.app.cli import app
     except ModuleNotFoundError as error:

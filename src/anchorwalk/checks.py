@@ -81,7 +81,7 @@ def real(argument: str, array: np.ndarray[Any, Any]) -> None:
 
 
 def outside(function: str, *trees: Any, new: bool = True) -> None:
-    """Refuse traced arrays and, with `new`, to make arrays where JAX traces: none of these has numbers to look at."""
+    """Refuse traced arrays and, with `new`, to make arrays where JAX traces: these have no values to check."""
     leaves = jax.tree.leaves((trees, jnp.zeros(()) if new else ()))
     if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
         remedy = "Call it outside and pass what it gives into the traced function; sample_many runs several keys."

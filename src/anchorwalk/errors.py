@@ -48,7 +48,7 @@ class NoLockWarning(UserWarning):
 
 
 class OtherNetworkWarning(UserWarning):
-    """A network that is given for a stored run seems not to be the one that it was made with."""
+    """The network passed for a stored run seems to be another one than the run was made with."""
 
 
 class DivergedWarning(UserWarning):
@@ -56,11 +56,11 @@ class DivergedWarning(UserWarning):
 
 
 class FailedChainsWarning(UserWarning):
-    """Some chains of a run had no good first draw and are left out; the others went on."""
+    """Some chains of a run had no good first draw and are left out; the others continued."""
 
 
 class LostChainsWarning(UserWarning):
-    """Some chains of a run were given up because their workers died again and again; the others went on."""
+    """Some chains of a run were given up because their workers died again and again; the others continued."""
 
 
 class InterruptedWarning(UserWarning):

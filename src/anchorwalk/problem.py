@@ -20,7 +20,7 @@ from anchorwalk.types import Apply, Init, Inputs, Key, Params
 @tree.node(static=("apply",))
 @dataclass(frozen=True, eq=False, init=False)
 class Problem:
-    """All that defines the posterior: init + apply + likelihood + prior + data.
+    """What defines the posterior: init, apply, likelihood, prior and data.
 
     A problem is a pytree whose leaves are the data, the prior's scales and the likelihood's numbers, so
     that compiled programs take them as arguments. Problems that share `init` and `apply` (the

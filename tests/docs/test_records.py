@@ -4,6 +4,7 @@ import importlib.util
 import json
 import re
 import tomllib
+import warnings
 from pathlib import Path
 
 import pytest
@@ -15,16 +16,33 @@ METHODS = ("ae", "sae", "planned")
 
 
 def test_the_readmes_python_runs():
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    assert len(blocks) == 1
+    estimator, core = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    assert (len(estimator.splitlines()), len(core.splitlines())) == (4, 10)
     scope = {}
-    exec(blocks[0], scope)
-    assert len(blocks[0].splitlines()) == 10
+    exec(core, scope)
     assert len(scope["posterior"]) == 72
     assert scope["plan"].epochs == 990
     prediction = scope["prediction"]
     assert prediction.mean.shape == (64,)
     assert all(end.shape == (64,) for end in prediction.interval(0.9))
+
+
+@pytest.mark.slow
+def test_the_readmes_four_lines_run():
+    scope = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", aw.errors.NotConvergedWarning)
+        exec(re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)[1], scope)
+    assert scope["mean"].shape == scope["std"].shape == (42,)
+
+
+def test_the_readme_is_short_and_wrapped():
+    text = (ROOT / "README.md").read_text()
+    lines = [line for line in text.splitlines() if not line.startswith("|")]
+    assert max(map(len, lines)) <= 100
+    assert len(lines) < 90
+    named = set(re.findall(r"`(\w+)`", text.split("## Methods")[1].split("## Results")[0]))
+    assert named == {name for name, home in aw._HOME.items() if home.startswith("methods.") and home != "methods.base"}
 
 
 def test_the_readme_names_commands_that_are_there():
@@ -125,20 +143,6 @@ def test_the_table_of_rounding_is_made_from_its_record(script):
     assert len(record["runs"]) == 2
 
 
-def test_readme_claims_about_the_energy_data_follow_from_the_records(script):
-    found = script("energy_page").load()
-    nll = [[r["scores"]["gap"]["nll"] for r in record["results"]] for record in found]
-    assert all(sae < ae for ae, sae in nll)  # "lower negative log-likelihood in every gap"
-    covered = [max(r["scores"]["gap"]["coverage"] for r in record["results"]) for record in found]
-    assert sum(c < 0.9 for c in covered) > 4  # "in most gaps the 90% intervals of neither hold 90%"
-    better = [ae["scores"]["gap"]["rmse"] > sae["scores"]["gap"]["rmse"] for ae, sae in (r["results"] for r in found)]
-    assert sum(better) <= 4  # "in RMSE and coverage there it is no better"
-    more = [
-        ae["scores"]["gap"]["coverage"] < sae["scores"]["gap"]["coverage"] for ae, sae in (r["results"] for r in found)
-    ]
-    assert sum(more) <= 4
-
-
 def test_versions_agree():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert aw.__version__ == project["version"]
@@ -205,6 +209,10 @@ def test_what_the_page_on_plans_says_of_endings_and_chains_is_so(script):
         plans = page.sequential_cells(f"uci_gap-split{split}")
         chains, single = (page.best_of(plans, "w1", 1000, kind)[0] for kind in (True, False))
         assert (chains < single) == sequential_wins
+
+
+def test_the_page_on_commands_is_made_from_the_command_line(script):
+    assert (ROOT / "docs" / "commands.md").read_text() == script("commands_page").render()
 
 
 def test_the_page_on_sequential_plans_is_made_from_the_records(script):

@@ -7,7 +7,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-import matplotlib
+import matplotlib.pyplot
 import numpy as np
 import pandas as pd
 import pytest
@@ -133,8 +133,12 @@ def test_quickstart(houses):
         command(line)
     assert (houses / "predictions.csv").exists()
     assert (houses / "runs" / "houses" / "report" / "report.html").exists()
+
+
+def test_the_page_on_installing_names_every_extra_for_users():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert set(re.findall(r"'\.\[(\w+)\]'", (DOCS / "quickstart.md").read_text())) <= set(extras)
+    named = set(re.findall(r"'\.\[(\w+)\]'", (DOCS / "install.md").read_text()))
+    assert named == set(extras) - {"bench", "compare"}
 
 
 OTHER_PROGRAMS = (
@@ -242,6 +246,24 @@ def test_digits(folder, monkeypatch, capsys):
     assert "accuracy" in capsys.readouterr().out
 
 
+@pytest.mark.slow
+def test_from_a_trained_network_to_an_ensemble(folder, monkeypatch):
+    scope, _ = executed("network_to_ensemble", monkeypatch)
+    difference = scope["ours"][0] - scope["ours"][1]
+    np.testing.assert_allclose(difference, scope["theirs"][0] - scope["theirs"][1], atol=1e-5)  # of numbers near 1
+    assert [len(posterior) for posterior in scope["posteriors"].values()] == [4, 50, 40]
+    spread = {name: np.sqrt(p.predict(scope["grid"]).epistemic) for name, p in scope["posteriors"].items()}
+    assert all(sd[scope["gap"]].mean() > sd[scope["data"]].mean() for sd in spread.values())
+
+
+@pytest.mark.slow
+def test_a_cluster_on_one_machine(folder, monkeypatch):
+    pytest.importorskip("ray")
+    scope, _ = executed("cluster", monkeypatch)
+    assert scope["same"](scope["whole"], scope["single"])
+    assert scope["same"](scope["spread"], scope["single"])
+
+
 def test_a_table(folder, monkeypatch):
     scope, said = executed("table", monkeypatch)
     assert "bp:" in said[0]
@@ -254,7 +276,7 @@ def test_a_table(folder, monkeypatch):
 
 def test_tutorials_type_no_result_into_their_text():
     """Numbers in the prose of a tutorial are settings or facts; what is computed is printed by a cell."""
-    assert len(TUTORIALS) == 3
+    assert len(TUTORIALS) == 5
     for page in TUTORIALS:
         prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
         assert not re.findall(r"\d+\.\d{2,}", prose), page

@@ -1,4 +1,4 @@
-"""The contract of methods on every method of the package, that it can fail, and the one that CONTRIBUTING shows."""
+"""The contract of methods on every method of the package, that it can fail, and the one that a how-to shows."""
 
 import re
 import warnings
@@ -97,22 +97,22 @@ def test_what_is_no_method_is_refused():
 
 
 def shown():
-    """The method that CONTRIBUTING shows."""
-    text = (ROOT / "CONTRIBUTING.md").read_text()
+    """The method that a how-to shows."""
+    text = (ROOT / "docs" / "howto" / "own_method.md").read_text()
     (block,) = [code for code in re.findall(r"```python\n(.*?)```", text, re.S) if "class SGLD" in code]
     scope = {"__name__": "shown"}
     exec(block, scope)
     return scope["SGLD"], block
 
 
-def test_the_method_in_contributing_is_short_and_keeps_the_contract():
+def test_the_method_of_the_how_to_is_short_and_keeps_the_contract():
     sgld, block = shown()
     first = block.index("@tree.node")
     assert len(block[first:].strip().splitlines()) < 60
     aw.testing.check_method(sgld(1e-4, warmup=2, thin=1, batch_size=8), small_problem())
 
 
-def test_the_method_in_contributing_samples_the_posterior():
+def test_the_method_of_the_how_to_samples_the_posterior():
     """At a small step size its bias is small: with full batches it is Langevin dynamics with an error of order h."""
     sgld, _ = shown()
     model = LinearGaussian()

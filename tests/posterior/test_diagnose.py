@@ -96,7 +96,7 @@ def test_short_chains_are_not_judged():
     found = chains_of(normal(4, 9)).diagnose(ROWS)
     assert not found.judged
     assert math.isnan(found.effective)
-    assert "too few a chain" in str(found)
+    assert "a chain has too few" in str(found)
     assert found.advice == ("train at least 10 members a chain to have them judged",)
     assert "nan" not in str(found)
     assert chains_of(normal(4, 10)).diagnose(ROWS).judged

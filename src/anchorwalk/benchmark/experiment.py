@@ -130,7 +130,7 @@ def run(
         else:
             made = spread.spread(keys, case, request.budget, folders, quiet, request.cluster)
         for r, folder, posterior in zip(block, folders, made, strict=True):
-            if not posterior.complete:  # Ctrl-C: what a run by itself has trained is in its folder, to go on with
+            if not posterior.complete:  # Ctrl-C: what a run by itself has trained is in its folder, to resume from
                 return Outcome(new, recorded, complete=False)
             scored = score(case, posterior)
             record = {"name": names[r], **about, **_own_part(r, posterior, len(block), scored)}

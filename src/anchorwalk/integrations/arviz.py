@@ -27,7 +27,7 @@ PLAN = ("method", "first", "then", "training")
 
 
 def to_arviz(
-    posterior: Posterior, x: Inputs, y: Any = None, key: Key | None = None, batch_size: int | None = None
+    posterior: Posterior, x: Inputs, y: Any = None, *, key: Key | None = None, batch_size: int | None = None
 ) -> Any:
     """A posterior's members, predictions and log-likelihoods for ArviZ.
 

@@ -87,7 +87,7 @@ def keywords(call: dict[str, Any]) -> Keywords:
 
 
 def takes(function: Callable[..., Any], name: str) -> bool:
-    """Whether a function or a class has an argument of this name; a few built in ones do not say."""
+    """Whether a function or a class has an argument of this name; some built-in ones do not say."""
     # Flax hides the arguments of its classes behind those of their metaclass.
     maker = inspect.getattr_static(function, "__init__") if isinstance(function, type) else function
     try:

@@ -33,7 +33,7 @@ class Scalar(NamedTuple):
 
 
 def scalars(round_info: RoundInfo) -> Iterator[Scalar]:
-    """What a call tells, as numbers; see the module."""
+    """The numbers of a call; the module lists them."""
     for member in round_info.members:
         for name, value in _of_member(member).items():
             if math.isfinite(value):
@@ -70,7 +70,7 @@ def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
 class TensorBoard:
     """A callback that writes a run to TensorBoard's files, with tensorboardX.
 
-    A run that goes on, with the same folder, goes on there too.
+    A resumed run with the same folder continues its curves.
 
     Args:
         folder: Where the files go; `tensorboard --logdir` takes it or a folder above it.

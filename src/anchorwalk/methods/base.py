@@ -69,7 +69,7 @@ class Method(Protocol):
     """
 
     def prepare(self, key: Key, problem: Problem) -> Problem:
-        """The problem as this method uses it, once a run and on the host: checks, rows held back, precision.
+        """The problem as this method uses it, made once a run and on the host: checks, rows held back, precision.
 
         Raises:
             InvalidInput: A problem that the method cannot be used on.

@@ -79,7 +79,7 @@ class CyclicalSGHMC(FromMode, Settings):
         return minibatch.at_rest(params)
 
     def go(self, keys: Keys, problem: Problem, state: Any, call: Call, number: Array) -> tuple[Any, Draws]:
-        """A cycle; a chain that runs away goes on from where the cycle began."""
+        """A cycle; a chain that diverges restarts from where the cycle began."""
 
         def epoch(state: minibatch.Moving, this: tuple[Array, Key]) -> tuple[Any, Any]:
             done, key = this

@@ -2,9 +2,9 @@
 
 Differs from the paper, which has none: it samples the posterior itself, at a cost that only small networks can afford.
 Starts are more dispersed than the posterior. Each window of warm-up takes a chain's mass matrix from the Fisher
-information where the last window has been. After warm-up the mass matrix goes on as a running mean: frozen, it lets
-chains stick at places of larger curvature. It and the step size change by 1 / t at iteration t, so that the draws still
-have the posterior as their limit (diminishing adaptation; Roberts and Rosenthal 2007).
+information where the last window has been. After warm-up the mass matrix keeps adapting, as a running mean: frozen, it
+lets chains stick at places of larger curvature. It and the step size change by 1 / t at iteration t, so that the
+draws still have the posterior as their limit (diminishing adaptation; Roberts and Rosenthal 2007).
 
 Everything is in float64: energies of a few thousand nats leave float32 too few digits for accept/reject.
 """
@@ -203,7 +203,7 @@ class HMC(Settings):
         return state._replace(position=position, tuning=tuning, mass=total / weight, weight=weight)
 
     def _draw(self, key: Key, problem: Problem, state: HMCState, number: Array) -> tuple[HMCState, Draws]:
-        """Draws, while metric and step size go on to change by 1 / t."""
+        """Draws, while metric and step size keep changing by 1 / t."""
         blocks = self.draws * self.thin // self.block
         before = (number - 1 - len(self.windows)) * self.draws * self.thin
         density, complete_key = self._density(problem), jax.random.fold_in(key, blocks)

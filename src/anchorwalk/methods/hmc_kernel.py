@@ -101,7 +101,7 @@ def run_block(
     """Some iterations of a chain.
 
     In warm-up (`explore`) the step sizes are those that dual averaging tries. After it, where `done` counts iterations,
-    they change by Robbins and Monro's rule, with a gain of 1 / t: dual averaging would go on to oscillate with a fixed
+    they change by Robbins and Monro's rule, with a gain of 1 / t: dual averaging would keep oscillating with a fixed
     period, since it is fed as if the step that it tries had been used.
     """
     import blackjax

@@ -31,7 +31,7 @@ from anchorwalk.types import Array, Key, Params
 LARGEST = 5000
 """Parameters up to which the matrix can be full."""
 BOUND, ROUNDS = 20.0, 40
-"""The logarithm of the factor of the prior's precision is looked for from minus to plus this, in so many halvings."""
+"""Bisection for log t of the prior's precision: its bounds, minus and plus the first number, and its steps."""
 
 
 class LaplaceState(NamedTuple):

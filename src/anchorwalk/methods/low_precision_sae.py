@@ -72,7 +72,7 @@ class LowPrecisionSAE(SAE):
         state: Any,
         acceptance: Array,
     ) -> tuple[Params, Any, Draws]:
-        """The mean of the ends of trainings in low precision; the first training is as ever."""
+        """The mean of the ends of trainings in low precision; the first training is in full precision."""
         if call.kind == FIRST:
             return super()._train(key, problem, call, number, anchor, start, noise, state, acceptance)
         then = self.then

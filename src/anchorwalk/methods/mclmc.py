@@ -23,8 +23,8 @@ from anchorwalk.serial import Settings
 from anchorwalk.types import Array, Key, Params
 
 FIRST_STEP = 0.005
-"""The step size that warm-up begins with, in prior standard deviations of each parameter: a trained start is not left
-at one blow."""
+"""The step size that warm-up begins with, in prior standard deviations of each parameter: small, so that the first step
+stays near a trained start."""
 GRADIENTS = 2
 """Of a step of McLachlan's integrator."""
 

@@ -36,10 +36,11 @@ def train_member(
     state: Any = None,
     **info: Array,
 ) -> tuple[Params, Any, Draws]:
-    """TRAIN(θ_anc, θ_init) of Algorithms 1 and 2: parameters and optimiser state to go on from, and the draw.
+    """TRAIN(θ_anc, θ_init) of Algorithms 1 and 2: parameters and optimiser state for the next training, and the draw.
 
-    A training that does not stay finite goes on from its start. `noise` perturbs all targets, in units of the
-    likelihood's noise; `state` is the optimiser's, where members hand it on; `info` are further numbers of the draw.
+    Where a training does not stay finite, the next one begins at its start. `noise` perturbs all targets, in units of
+    the likelihood's noise; `state` is the optimiser's, where members hand it on; `info` are further numbers of the
+    draw.
     """
     params, losses, after = train(order_key, problem, training, anchor, start, noise, state)
     found, draws = judged(problem, training, anchor, start, params, losses, noise, **info)
@@ -56,7 +57,7 @@ def judged(
     noise: Array | None,
     **info: Array,
 ) -> tuple[Params, Draws]:
-    """What a training found as a draw, with its losses; and the parameters to go on from."""
+    """The draw of a training, with its losses; and the parameters for the next one."""
     if training.evaluate:
         both = jax.tree.map(lambda *leaves: jnp.stack(leaves), start, params)
         # A loop of two, so that the pass over the data is compiled once.

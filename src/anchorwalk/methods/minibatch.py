@@ -104,7 +104,7 @@ def move(
         batch: The rows of the gradient.
         state: Where the chain is.
         step_size: h, of the energy in nats.
-        friction: η, 1 less what of a move goes on in the next.
+        friction: η, the share of a move that is lost before the next one.
         noise: 0 leaves the noise out, so that the step is one of descent with momentum.
     """
     loss, gradient = jax.value_and_grad(lambda params: energy(problem, params, batch))(state.params)

@@ -1,4 +1,4 @@
-"""What methods that go on from a mode share: the training that finds it, and calls without draws."""
+"""What methods that start from a mode share: the training that finds it, and calls without draws."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -20,7 +20,7 @@ TRAIN, FIRST, THEN = "train", "first", "then"  # kinds of calls; the last two wh
 
 
 class SAEState(NamedTuple):
-    """All that a chain needs to go on."""
+    """What the next call of a chain needs."""
 
     walk: WalkState  # of the anchor and of the targets' perturbation, as one vector
     params: Params  # the last good optimum, from which the next training starts
@@ -93,7 +93,7 @@ class SAE(Settings):
             kinds = [jax.eval_shape(one.build(problem.n).init, problem.params_like) for one in (self.first, self.then)]
             if kinds[0] != kinds[1]:
                 given = f"then={self.then.optimizer!r} after first={self.first.optimizer!r}"
-                remedy = "Use the same for both trainings."
+                remedy = "Use the same in both trainings."
                 checks.reject("SAE(keep_optimizer=)", given, "optimisers of one kind", remedy)
         return member.prepare(key, problem, {"SAE(first=)": self.first, "SAE(then=)": self.then})
 

@@ -51,7 +51,7 @@ class Langevin(FromMode):
         return minibatch.at_rest(params)
 
     def go(self, keys: Keys, problem: Problem, state: Any, call: Call, number: Array) -> tuple[Any, Draws]:
-        """Epochs; a chain that runs away goes on from where the call began."""
+        """Epochs; a chain that diverges restarts from where the call began."""
 
         def step(key: Key, i: Array, batch: Any, state: Any) -> tuple[Any, Array]:
             return minibatch.move(key, problem, batch, state, self.step_size, self.friction)

@@ -51,7 +51,7 @@ class Axes(NamedTuple):
 
 
 class TemperingState(NamedTuple):
-    """All that a chain needs to go on; every array has a leading axis of rungs, the hottest first."""
+    """What the next call of a chain needs; every array has a leading axis of rungs, the hottest first."""
 
     positions: Array
     ladder: Array  # inverse temperatures, the last one 1

@@ -23,7 +23,7 @@ COPIES = 4  # of parameters and optimiser state in a compiled training: start, c
 
 @dataclass(frozen=True)
 class Description:
-    """What `describe` tells; printed, it is a short table.
+    """What `describe` finds; it prints as a short table.
 
     A network has `parameters`, the data training `rows`. `members` and `epochs`, passes over these rows, are over all
     `chains`. `effective_anchors` is the effective number of independent anchors (`walks.diagnostics.summarize`),

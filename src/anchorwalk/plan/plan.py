@@ -1,4 +1,4 @@
-"""A plan: a method, and how often; how a budget of epochs becomes chains and members (paper, Tables 4 and 5)."""
+"""A plan: a method, its chains and their members; and how a budget of epochs becomes one (paper, Tables 4 and 5)."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Literal

@@ -72,8 +72,9 @@ def plan_for(
        doubling it improves the score by less than 2%, extrapolated beyond the longest trial. A shorter trial decides
        only if it is better than the longest by three standard errors.
     3. The rest goes to chains with a first training and later ones of half its length. A larger budget buys longer
-       trainings and more chains; once trainings are long enough, chains only. Several chains have ten members or more
-       each, which `diagnose` can judge. A small budget goes mostly to one first training, and anchors take small steps.
+       trainings and more chains; once trainings are long enough, only more chains. Several chains have ten members or
+       more each, which `diagnose` can judge. A small budget goes mostly to one first training, and anchors
+       take small steps.
        Methods of one member a chain have five members or more, as many as the budget holds.
 
     Members of trials are never part of the posterior: they are trained without the rows that are held back, and with

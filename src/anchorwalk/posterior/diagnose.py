@@ -38,7 +38,7 @@ class Quantity(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
-    """What `posterior.diagnose` tells; printed, it is in words, with advice where the numbers call for it.
+    """What `posterior.diagnose` finds; it prints as sentences, with advice where the numbers call for it.
 
     It is on `members` of so many `chains`, and on `rows` of inputs. R-hat and effective members are NaN for chains of
     fewer than ten members. Members that are one a chain are independent by construction, so all of them are effective.
@@ -98,7 +98,7 @@ class Diagnosis:
 
     @property
     def advice(self) -> tuple[str, ...]:
-        """What to change, each only where its numbers call for it."""
+        """What to change, where the numbers call for it."""
         return tuple(_advice(self))
 
     def __str__(self) -> str:
@@ -263,7 +263,7 @@ def _worth(found: Diagnosis, length: int) -> str:
     if length == 1:
         return ", independent by construction: one member a chain has no R-hat"
     if length < LEAST:
-        return f"; too few a chain to say what they are worth, which takes {LEAST}"
+        return f"; a chain has too few to say what they are worth, which takes {LEAST}"
     if not found.judged:
         return ", whose predictions do not vary"
     return (
@@ -289,11 +289,11 @@ def _advice(found: Diagnosis) -> Iterable[str]:
     length = found.members // found.chains
     behind = found.loss_later - found.loss_first > 2 * found.loss_noise  # False for NaN, here and below
     if found.loss_first - found.loss_later > 2 * found.loss_noise:
-        yield "train first members longer (`first`): later ones go on improving, so chains start outside the posterior"
+        yield "train first members longer (`first`): later ones keep improving, so chains start outside the posterior"
     if behind:
         yield "train later members longer (`then`): their loss stays above the first ones'"
     if found.chains == 1:
-        yield "run more chains, four or so: one cannot tell what it has not seen"
+        yield "run more chains, about four: a single one cannot tell what it has not seen"
     worth = min(found.effective, found.effective_spread)
     if found.agree is False:
         yield "run more chains, or take a larger step of the walk: each chain has seen a part of the posterior only"

@@ -23,6 +23,7 @@ def load(
     folder: str | PathLike[str],
     apply: Apply,
     init: Init | None = None,
+    *,
     likelihood: Likelihood | None = None,
     verify: bool = True,
 ) -> Posterior:

@@ -92,5 +92,5 @@ class Progress:
         self._bar.update(round(round_info.passes_done) - self._bar.n)
 
     def end(self) -> None:
-        """Leave the bar as it stands."""
+        """Leave the bar as it is."""
         self._bar.close()

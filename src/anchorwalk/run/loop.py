@@ -26,12 +26,12 @@ from anchorwalk.run.store.base import status_of
 from anchorwalk.types import HostArray, Key
 
 ATTEMPTS = 3  # how often a chain whose first draw is bad is started anew
-AHEAD = 64  # calls that a block may go on by itself
+AHEAD = 64  # calls that a block may make in a row
 LOOK = 0.2  # seconds between two looks at whether Ctrl-C was pressed
 
 
 class Block(NamedTuple):
-    """Chains that go on together."""
+    """Chains that advance together."""
 
     lanes: tuple[tuple[int, int], ...]  # run and chain of each
     number: int  # of the next call
@@ -173,13 +173,13 @@ class Loop:
         roots = self.roots[runs[0]] if self.apart else jnp.stack([self.roots[run] for run in runs])
         attempts = np.full(len(chains), block.attempt, np.uint32)
         number = block.number
-        # From its first draw on nothing starts a chain anew, and a block goes on whatever its calls leave.
+        # From its first draw on nothing starts a chain anew, and a block continues whatever its calls leave.
         after = number + 1 if self.draws[number] else len(self.calls)
         more = tuple(self.calls[after : after + AHEAD])
         return Job(self.calls[number], number, roots, np.asarray(chains, np.uint32), attempts, block.states, more)
 
     def _take(self, block: Block, result: Result, seconds: float) -> tuple[list[Round], list[Block]]:
-        """Commit what a call left; and the blocks that go on from there."""
+        """Commit what a call left; and the blocks that continue from there."""
         call = self.calls[block.number]
         states, draws = jax.tree.map(_read_only, (result.states, result.draws))
         _check_result(states, draws, call, self.like)

@@ -131,7 +131,7 @@ def matmul_precision() -> str:
 
 
 def forget() -> None:
-    """Forget all programs; what runs under way use, they go on using."""
+    """Forget all programs; runs under way keep those that they use."""
     _programs.clear()
 
 

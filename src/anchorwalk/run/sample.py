@@ -1,4 +1,4 @@
-"""The one call: a plan's chains, call by call, until every one has its members (paper, Algorithms 1 and 2)."""
+"""`sample`: a plan's chains, call by call, until each has its members (paper, Algorithms 1 and 2)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
@@ -297,11 +297,11 @@ def _report_end(posterior: Posterior, planned: int, ended: bool, lost: Mapping[t
             DivergedWarning,
         )
     if posterior.failed:
-        warn(f"{_failure(posterior.failed)} The other chains went on", FailedChainsWarning)
+        warn(f"{_failure(posterior.failed)} The other chains continued", FailedChainsWarning)
     if lost:
         warn(
-            f"{_chains(sorted({chain for _, chain in lost}))} given up: {next(iter(lost.values()))}. The "
-            "others went on, and the same call of sample goes on with these from their last finished calls",
+            f"{_chains(sorted({chain for _, chain in lost}))} given up: {next(iter(lost.values()))}. "
+            "The others continued, and the same call of sample resumes these from their last finished calls",
             LostChainsWarning,
         )
     if not ended:

@@ -1,4 +1,4 @@
-"""Contracts that a user's own parts can be put through: walks, likelihoods and methods.
+"""Tests of the contracts of walks, likelihoods and methods, for a user's own.
 
 Import `check_walk`, `check_likelihood`, `check_method`, `assert_standard_normal` and `moments` from here.
 """

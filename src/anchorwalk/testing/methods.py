@@ -149,7 +149,7 @@ def _check_store(key: Key, problem: Problem, plan: Plan, posterior: Posterior, f
         _require_same(resumed, posterior, f"a run that was ended after call {last} must resume to the same bits")
         if last == calls - 1:
             _require_same(
-                load(place, problem.apply, problem.init, problem.likelihood),
+                load(place, problem.apply, problem.init, likelihood=problem.likelihood),
                 posterior,
                 "members must come back from a folder bit for bit",
             )

@@ -58,4 +58,4 @@ class GuidedWalk(Settings):
 
 
 DEFAULT_WALK = GuidedWalk(step_size=0.1)
-"""The walk that is taken where none is given."""
+"""The default walk."""

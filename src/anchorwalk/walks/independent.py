@@ -13,7 +13,7 @@ from anchorwalk.walks.base import WalkInfo, WalkState
 @tree.node()
 @dataclass(frozen=True)
 class Independent(Settings):
-    """No walk at all: the next anchor knows nothing of the last.
+    """No walk at all: the next anchor is independent of the last.
 
     Example:
         >>> import anchorwalk as aw

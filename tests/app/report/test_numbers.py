@@ -68,7 +68,7 @@ def test_units_scale_means_and_deviations():
     np.testing.assert_allclose(one.epistemic, 10 * POSITIONS.std(), rtol=1e-5)
 
 
-@pytest.mark.parametrize(("noise", "word"), [(0.7, "agrees with"), (2.5, "too narrow"), (0.1, "wider than need be")])
+@pytest.mark.parametrize(("noise", "word"), [(0.7, "agrees with"), (2.5, "too narrow"), (0.1, "too wide")])
 def test_the_verdict_on_intervals_follows_from_the_truth(noise, word):
     rng = np.random.default_rng(3)
     x = rng.normal(size=400)

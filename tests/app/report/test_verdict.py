@@ -26,8 +26,8 @@ def of(held, rows, **options):
     [
         (180, 200, "good", "Yes, as far as 200 rows can tell: these intervals hold what they promise."),
         (150, 200, "bad", "No: these intervals are too narrow."),
-        (200, 200, "open", "With care: these intervals are wider than need be."),
-        (9, 10, "open", "Not known: 10 rows cannot tell."),
+        (200, 200, "open", "With care: these intervals are too wide."),
+        (9, 10, "open", "Not known: 10 rows only, too few to tell."),
         (2, 10, "bad", "No: these intervals are too narrow."),
     ],
 )
@@ -59,7 +59,7 @@ def test_probabilities_are_judged_by_how_often_they_are_right():
 
 def test_without_the_truth_nothing_is_known():
     found = judge(POSTERIOR, None, None, "price")
-    assert (found.kind, found.answer) == ("open", "Not known: no prediction was compared with its truth.")
+    assert (found.kind, found.answer) == ("open", "Not known: no prediction was compared with the truth.")
     assert "“price”" in found.actions[0]
 
 
@@ -68,7 +68,7 @@ def test_without_the_truth_nothing_is_known():
     [
         ({"complete": False}, "ended before its plan was done"),
         ({"failed": (7,)}, "1 chain failed"),
-        ({"infos": POSTERIOR.infos[:1]}, "One network alone"),
+        ({"infos": POSTERIOR.infos[:1]}, "A single network"),
     ],
 )
 def test_doubts_about_the_run_go_before_good_scores(change, words):

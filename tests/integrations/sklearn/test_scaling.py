@@ -125,7 +125,7 @@ def test_rows_that_weigh_nothing_do_not_decide_the_scale():
 
 def test_weights_that_leave_a_few_rows_are_told():
     weights = np.where(np.arange(40) < 2, 1e12, 1.0)
-    with pytest.warns(ScaleWarning, match="the values of y hang on a few rows of large weight"):
+    with pytest.warns(ScaleWarning, match="the values of y depend on a few rows of large weight"):
         SAERegressor(**QUICK).fit(X, np.arange(40.0) % 39 + 1e-6 * X[:, 0], sample_weight=weights)
 
 

@@ -397,7 +397,7 @@ def test_a_new_folder_is_whole_or_not_there_and_can_be_made_again(tmp_path, regr
         assert not out.exists() or contents(out) == expected
         if unfinished.exists():
             seen += 1
-            with pytest.raises(StoreDamaged, match="unfinished: what makes it is still at work, or was killed"):
+            with pytest.raises(StoreDamaged, match="unfinished: the command that makes it is still at work"):
                 aw.load(unfinished, apply)
             with pytest.raises(StoreDamaged, match="Repeat the save, thin or merge"):
                 SAERegressor.load(unfinished)
@@ -474,7 +474,7 @@ def test_unfinished_folders_are_listed(tmp_path):
     code, out = call("runs", tmp_path)
     assert code == 0
     assert "half.unfinished" in out
-    assert "unfinished; repeat what makes it" in out
+    assert "unfinished; repeat the command that makes it" in out
     assert "6/6" in out
 
 

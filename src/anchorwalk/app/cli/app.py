@@ -50,7 +50,7 @@ def main(
     From a table to calibrated predictions: anchorwalk fit data.csv --target y --out runs/x, then
     anchorwalk predict runs/x new.csv and anchorwalk report runs/x --data test.csv.
 
-    Exit codes: 0 all is well, 1 an error of ours, 2 something to mend in what was given, 130 ended by Ctrl-C.
+    Exit codes: 0 all is well, 1 an error of ours, 2 something to correct in the input, 130 ended by Ctrl-C.
     """
     show_tracebacks(debug)
     cache_programs()
@@ -68,7 +68,7 @@ def demo(
     """Compare an anchored with a sequential anchored ensemble on the energy data, at the same budget."""
     console = plain()
     with shown(console):
-        results = run(out, budget, seed, gap, tell=console.print)
+        results = run(out, budget, seed, gap, log=console.print)
     console.print(_table(results, gap))
     written = [*(result.run for result in results), out / "scores.json"]
     if find_spec("matplotlib"):

@@ -30,9 +30,9 @@ TaskName = Annotated[str, typer.Argument(help=f"One of {', '.join(TASKS)}.")]
 Results = Annotated[Path, typer.Option("--results", help="Folder of the records.")]
 Split = Annotated[list[int] | None, typer.Option("--split", help="Gap of uci_gap, 0 to 7; may be given several times.")]
 Level = Annotated[int | None, typer.Option(help="Level of corruption of cifar10c, 1 to 5; the paper's is 4.")]
-PriorVariance = Annotated[float | None, typer.Option(help="Another prior variance than the task's own.")]
-Rows = Annotated[int | None, typer.Option(help="Train on the first so many rows only.")]
-TestRows = Annotated[int | None, typer.Option(help="Test on the first so many rows only.")]
+PriorVariance = Annotated[float | None, typer.Option(help="Prior variance, in place of the task's own.")]
+Rows = Annotated[int | None, typer.Option(help="Train on this many rows only, the first ones.")]
+TestRows = Annotated[int | None, typer.Option(help="Test on this many rows only, the first ones.")]
 Pixels = Annotated[
     str | None, typer.Option(help="Scaling of dermamnist's images: unit (its own), standardised, or raw: 0 to 255.")
 ]
@@ -74,12 +74,12 @@ def run(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bars.")] = False,
 ) -> None:
-    """Train, score against truth and reference, and write a record for each run; goes on where it stopped."""
+    """Train, score against truth and reference, and write a record for each run; a stopped command resumes."""
     with shown(console):
         for name in method:
             checks.choice("--method", name, tuple(known()))
             _check_budgets(name, budget)
-        # A record's command shall be one that works elsewhere: without the path of this interpreter's script.
+        # The command in a record must work elsewhere, so it leaves out the path of this interpreter's script.
         command = shlex.join(["anchorwalk", *sys.argv[1:]])
         splits: list[int | None] = [*split] if split else [None]
         cluster = None if ray is None else Ray(workers=workers)
@@ -118,7 +118,7 @@ def _run_here(case: Case, jobs: Sequence[Job], quiet: bool) -> None:
         outcome = run_request(case, request, _Teller(request.runs), quiet)
         _tell(job, outcome)
         if not outcome.complete:
-            console.print("Interrupted. The same command goes on where it stopped.")
+            console.print("Interrupted. The same command resumes where it stopped.")
             raise typer.Exit(130)
 
 
@@ -174,7 +174,7 @@ class _Teller:
 def table(
     results: Results = Path("results"),
     out: Annotated[Path, typer.Option(help="Folder for tables.md and tables.tex.")] = Path("runs/tables"),
-    protocol: Annotated[str, typer.Option(help=f"Runs of which protocol: {', '.join(PROTOCOLS)}.")] = "argmin",
+    protocol: Annotated[str, typer.Option(help=f"Protocol of the runs: {', '.join(PROTOCOLS)}.")] = "argmin",
 ) -> None:
     """The paper's Tables 1 and 2 from the records, ours beside the paper's."""
     from anchorwalk.benchmark.tables import Table, latex, markdown

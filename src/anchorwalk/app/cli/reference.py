@@ -29,29 +29,29 @@ def reference(
     task: Annotated[str, typer.Argument(help=f"One of {', '.join(TASKS)}.")],
     split: Annotated[int | None, typer.Option(help="Gap of uci_gap, 0 to 7.")] = None,
     level: Annotated[int | None, typer.Option(help="Level of corruption of cifar10c.")] = None,
-    prior_variance: Annotated[float | None, typer.Option(help="Another prior variance than the task's own.")] = None,
-    rows: Annotated[int | None, typer.Option(help="Condition on the first so many training rows only.")] = None,
-    test_rows: Annotated[int | None, typer.Option(help="Predict the first so many test rows only.")] = None,
+    prior_variance: Annotated[float | None, typer.Option(help="Prior variance, in place of the task's own.")] = None,
+    rows: Annotated[int | None, typer.Option(help="Condition on this many training rows only, the first ones.")] = None,
+    test_rows: Annotated[int | None, typer.Option(help="Predict this many test rows only, the first ones.")] = None,
     method: Annotated[str, typer.Option(help="hmc, or tempering: in float32, for many chains.")] = "hmc",
     start: Annotated[
         list[str] | None,
         typer.Option(help="Where chains start: prior, or trained with SOAP; given twice, chains of each are pooled."),
     ] = None,
-    epochs: Annotated[int, typer.Option(help="Of the training where chains start from one.")] = 1000,
+    epochs: Annotated[int, typer.Option(help="Epochs of the training that --start trained begins with.")] = 1000,
     rungs: Annotated[int, typer.Option(help="Temperatures of each chain of tempering.")] = 1,
     integrate_out: Annotated[
         str | None,
         typer.Option(help="Of hmc: the last layer, such as dense_1, whose weights of the mean are integrated out."),
     ] = None,
     chains: Annotated[int, typer.Option(help="Independent chains of each seed and start, an even number.")] = 8,
-    draws: Annotated[int, typer.Option(help="Draws kept of each chain; a larger number goes on with the run.")] = 600,
+    draws: Annotated[int, typer.Option(help="Draws to keep of each chain; a larger number extends the run.")] = 600,
     thin: Annotated[int, typer.Option(help="Iterations for each draw that is kept.")] = 10,
     leapfrogs: Annotated[int, typer.Option(help="Steps of a trajectory.")] = 40,
     warmup: Annotated[int, typer.Option(help="Share of the usual iterations of warm-up, in percent.")] = 100,
     seed: Annotated[
-        list[int] | None, typer.Option(help="Makes chains of its own; those of several seeds are pooled. By default 0.")
+        list[int] | None, typer.Option(help="Seed of the chains, 0 by default; chains of several seeds are pooled.")
     ] = None,
-    folder: Annotated[Path, typer.Option(help="Where runs are kept; a killed one goes on.")] = Path("runs/reference"),
+    folder: Annotated[Path, typer.Option(help="Folder of the runs; a killed run resumes.")] = Path("runs/reference"),
     out: Annotated[Path | None, typer.Option(help="The compact file; by default beside the run.")] = None,
     record: Annotated[Path | None, typer.Option(help="A JSON-lines file to which the evidence is appended.")] = None,
 ) -> None:

@@ -25,7 +25,7 @@ Out = Annotated[Path, typer.Option(help="The new folder; it must be empty or not
 def runs(
     folder: Annotated[Path, typer.Argument(help="Where to look for runs, at any depth.")] = Path("runs"),
 ) -> None:
-    """List stored runs: what they are, how far they came, how much room they take."""
+    """List stored runs: what they are, how far they are, how much room they take."""
     with shown(console):
         if not folder.is_dir():
             given = f"{str(folder)!r}, which is {'no folder' if folder.exists() else 'not there'}"
@@ -42,7 +42,7 @@ def runs(
     for path in found:
         name = escape(str(path.relative_to(folder)))
         if path.name.endswith(UNFINISHED):
-            table.add_row(name, "[red]unfinished; repeat what makes it, or remove it[/]", *[""] * 5)
+            table.add_row(name, "[red]unfinished; repeat the command that makes it, or remove it[/]", *[""] * 5)
             continue
         try:
             run = maintenance.summarize(path)
@@ -69,11 +69,11 @@ def _notes(run: maintenance.Summary) -> Iterator[str]:
         yield f"{run.losses} workers lost, see log.jsonl"
     if run.given_up:
         chains = ", ".join(map(str, run.given_up))
-        yield f"[red]given up: chains {chains}; the same sample goes on with them[/]"
+        yield f"[red]given up: chains {chains}; the same call of sample resumes them[/]"
 
 
 def verify(run: Run) -> None:
-    """Read every file of a run and compare its checksum; exit code 1 where one is not whole."""
+    """Read every file of a run and compare its checksum; exit code 1 if a file is damaged or missing."""
     with shown(console):
         damaged = maintenance.verify(run)
         summary = maintenance.summarize(run)
@@ -88,7 +88,7 @@ def verify(run: Run) -> None:
     )
 
 
-def thin(run: Run, every: Annotated[int, typer.Option(min=1, help="Keep each so-manieth member.")], out: Out) -> None:
+def thin(run: Run, every: Annotated[int, typer.Option(min=1, help="Keep every K-th member.")], out: Out) -> None:
     """Copy every K-th member of each chain into a new, smaller run; the old one stays."""
     with shown(console):
         count = maintenance.thin(run, out, every)
@@ -106,7 +106,9 @@ def merge(
 
 def prune(
     run: Run,
-    states: Annotated[bool, typer.Option("--states", help="Remove chain states too: the run cannot go on.")] = False,
+    states: Annotated[
+        bool, typer.Option("--states", help="Remove chain states too: the run can only be read then.")
+    ] = False,
 ) -> None:
     """Take damaged files out of a run (they are kept beside it as *.damaged), and leftovers of killed processes."""
     with shown(console):

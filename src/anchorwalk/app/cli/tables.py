@@ -15,9 +15,9 @@ from anchorwalk.errors import InvalidInput
 WANTED = ("pandas", "pyarrow", "pydantic", "yaml", "sklearn")
 SETTINGS_FILE = Path("anchorwalk.yaml")
 
-Decimal = Annotated[str | None, typer.Option(help="The decimal sign of a CSV file: . or , (by default it finds out).")]
-Separator = Annotated[str | None, typer.Option(help="Between fields of a CSV file (by default it finds out).")]
-Encoding = Annotated[str | None, typer.Option(help="Of a CSV file's letters, such as cp1252; by default UTF-8.")]
+Decimal = Annotated[str | None, typer.Option(help="Decimal sign of a CSV file: . or , (detected by default).")]
+Separator = Annotated[str | None, typer.Option(help="Sign between the fields of a CSV file (detected by default).")]
+Encoding = Annotated[str | None, typer.Option(help="Encoding of a CSV file, such as cp1252; UTF-8 by default.")]
 Run = Annotated[Path, typer.Argument(help="The folder that `anchorwalk fit --out` made.")]
 
 
@@ -33,7 +33,7 @@ def init(
         from anchorwalk.app.tables import template
 
         if out.exists():
-            checks.reject("init", f"{str(out)!r}, which is there", "a new file", "Choose another name, or remove it.")
+            checks.reject("init", f"{str(out)!r}, which exists", "a new file", "Choose another name, or remove it.")
         out.parent.mkdir(parents=True, exist_ok=True)
         files.write(out, template(target).encode())
     console.print(f"Written: {out}. Next: anchorwalk fit data.csv --config {out} --out runs/first", soft_wrap=True)
@@ -42,17 +42,17 @@ def init(
 def fit(
     data: Annotated[Path, typer.Argument(help="A CSV (or .csv.gz) or Parquet file, names in the first line.")],
     target: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the run; the same command goes on there.")] = Path("runs/table"),
+    out: Annotated[Path, typer.Option(help="Folder for the run; the same command resumes it.")] = Path("runs/table"),
     task: Annotated[str | None, typer.Option(help="auto, regression or classification.")] = None,
     budget: Annotated[int | None, typer.Option(help="Epochs over all chains: the cost. 1000 by default.")] = None,
-    seconds: Annotated[float | None, typer.Option(help="Train for about so long instead.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Train for about this many seconds instead.")] = None,
     method: Annotated[str | None, typer.Option(help="sae, ae or deep_ensemble.")] = None,
     drop: Annotated[list[str] | None, typer.Option(help="A column to leave out; may be repeated.")] = None,
     types: Annotated[
         list[str] | None, typer.Option("--as", help="What a column is: NAME=number, date or text; may be repeated.")
     ] = None,
     texts: Annotated[
-        str | None, typer.Option(help="Texts as one_hot or target means; by default by their number.")
+        str | None, typer.Option(help="Encoding of texts: one_hot, or target (means); by default by their number.")
     ] = None,
     missing: Annotated[
         list[str] | None, typer.Option(help="A text that means missing, in place of ?, -, NA, ...; may be repeated.")
@@ -66,10 +66,10 @@ def fit(
     seed: Annotated[int | None, typer.Option(help="Decides everything that is random.")] = None,
     config: Annotated[Path | None, typer.Option(help="Settings in YAML, as `anchorwalk init` writes.")] = None,
 ) -> None:
-    """Fit an ensemble of networks to a table: honest uncertainty for each prediction.
+    """Fit an ensemble of networks to a table, so that each prediction comes with its uncertainty.
 
     What became of each column is listed: numbers (as 1,234.50, 1.234,50 € or 12%), dates, texts, and what is left out.
-    Ctrl-C ends the run after its present round; the same command goes on.
+    Ctrl-C finishes the trainings under way and stops; the same command resumes.
 
     Example: anchorwalk fit houses.csv --target price --drop id --out runs/houses
     """
@@ -90,7 +90,7 @@ def fit(
     console.print(_summary(model))
     console.print(f"Written: {out}", soft_wrap=True)
     if not model.estimator.posterior_.complete:
-        console.print("Ended by Ctrl-C: these are the members so far, and the same command goes on.")
+        console.print("Ended by Ctrl-C: these are the members so far, and the same command resumes.")
         raise typer.Exit(130)
     console.print(f"Next: anchorwalk predict {out} new.csv, or anchorwalk report {out} --data test.csv", soft_wrap=True)
 
@@ -99,8 +99,8 @@ def predict(
     run: Run,
     data: Annotated[Path, typer.Argument(help="New rows, with the columns of training.")],
     out: Annotated[Path, typer.Option(help="The CSV or Parquet file to write.")] = Path("predictions.csv"),
-    coverage: Annotated[float, typer.Option(help="Probability that an interval should hold.")] = 0.9,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file to write, if it is there.")] = False,
+    coverage: Annotated[float, typer.Option(help="Probability with which an interval should contain the truth.")] = 0.9,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
     decimal: Decimal = None,
     separator: Separator = None,
     encoding: Encoding = None,
@@ -121,7 +121,7 @@ def predict(
             checks.reject("--out", f"{str(out)!r}, the file of the rows", "another file", "Choose another name.")
         if out.exists() and not overwrite:
             remedy = "Choose another name by --out, or pass --overwrite."
-            checks.reject("--out", f"{str(out)!r}, which is there", "a new file", remedy)
+            checks.reject("--out", f"{str(out)!r}, which exists already", "a new file", remedy)
         tables.check_kind(out)
         model = tables.load(run)
         ways = {"decimal": decimal, "separator": _separator(separator), "encoding": encoding}

@@ -99,7 +99,7 @@ class Result(NamedTuple):
 
 
 def plans(budget: int) -> dict[str, Plan]:
-    """The two plans: ten members from scratch, or five of them and as many epochs to walk on from there.
+    """The two plans: ten members from scratch, or five of them and the same epochs for short trainings from there.
 
     Optimiser settings are the authors' for UCI-Gap, trainings from scratch ten times as long: after the paper's 100
     epochs members are far from their optima. `describe` tells what the anchors are worth.
@@ -130,16 +130,16 @@ def load(gap: str, seed: int) -> Task:
 
 
 def run(
-    folder: Path, budget: int = BUDGET, seed: int = 0, gap: str = GAP, tell: Callable[[str], Any] = print
+    folder: Path, budget: int = BUDGET, seed: int = 0, gap: str = GAP, log: Callable[[str], Any] = print
 ) -> list[Result]:
     """Build both ensembles, score them, and write them and `scores.json` to a folder.
 
     Args:
-        folder: Where the two runs and the record go; a run that is there already is gone on with.
+        folder: Where the two runs and the record go; an existing run is resumed.
         budget: Epochs of each ensemble.
         seed: Decides everything that is random.
         gap: The feature with the gap.
-        tell: Takes a line of text about what is done.
+        log: Called with a line of text about each step.
 
     Returns:
         One result for each ensemble.
@@ -155,7 +155,7 @@ def run(
     )
     results = []
     for method, plan in plans(budget).items():
-        tell(f"{method}: {plan.total} members, {plan.epochs:,} epochs")
+        log(f"{method}: {plan.total} members, {plan.epochs:,} epochs")
         store = folder / f"{method.lower()}-{gap}-{budget}-{seed}"
         # Blocks of five chains in both, so that their trainings from scratch are one compiled program.
         bar = Progress(method, disable=False)

@@ -206,7 +206,7 @@ def _verdict(low: Any, high: Any) -> str:
     if high < COVERAGE:
         return ", fewer than promised: the intervals are too narrow."
     if low > COVERAGE:
-        return ", more than promised: the intervals are wider than need be."
+        return ", more than promised: the intervals are too wide."
     return ", which agrees with what they promise."
 
 

@@ -63,7 +63,7 @@ def _losses_words(run: Run, chosen: list[int], first: HostArray, later: HostArra
     start, end = _middle(first[:, 0]), _middle(first[:, -1])
     words = f"The mean minibatch loss of each epoch, anchor's pull included, {_of_chains(run, chosen)}. "
     if run.first == 1:
-        words += f"The first training is one epoch, in which it is {end} in the median: hardly a beginning."
+        words += f"The first training is one epoch, in which it is {end} in the median, which is too few to settle."
     else:
         words += f"The first training takes it from {start} to {end}"
         words += f" over {count(run.first, 'epoch')}; a line that still falls at its end wants more of them."

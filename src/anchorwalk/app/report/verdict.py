@@ -52,7 +52,7 @@ def judge(posterior: Posterior, evidence: Evidence | None, diagnosis: Diagnosis 
 def _unknown(target: str | None) -> Verdict:
     name = f"the column “{target}”" if target else "the target"
     reasons = ["Only rows that training has not seen, and whose truth is known, can tell."]
-    return Verdict(OPEN, "Not known: no prediction was compared with its truth", reasons, [_with_truth(name)])
+    return Verdict(OPEN, "Not known: no prediction was compared with the truth", reasons, [_with_truth(name)])
 
 
 def _with_truth(name: str) -> str:
@@ -66,7 +66,7 @@ def _measured(evidence: Evidence) -> Verdict:
     share = share_with_range(evidence.held, evidence.rows)
     if evidence.intervals:
         reasons = [f"Of the {promised} intervals {share} hold the truth."]
-        narrow, wide = "these intervals are too narrow", "these intervals are wider than need be"
+        narrow, wide = "these intervals are too narrow", "these intervals are too wide"
         fine = "these intervals hold what they promise"
     else:
         reasons = [f"The predicted class has a probability of {promised} in the mean, and is right in {share}."]
@@ -79,7 +79,7 @@ def _measured(evidence: Evidence) -> Verdict:
         more = "Train longer, with a larger budget: members far from their optima disagree too much."
         return Verdict(OPEN, f"With care: {wide}", reasons, [*_instead(evidence), more])
     if high - low > WIDEST:
-        few = f"Not known: {count(evidence.rows, 'row')} cannot tell"
+        few = f"Not known: {count(evidence.rows, 'row')} only, too few to tell"
         return Verdict(OPEN, few, reasons, [_with_truth("the target")])
     return Verdict(GOOD, f"Yes, as far as {count(evidence.rows, 'row')} can tell: {fine}", reasons, [])
 
@@ -92,7 +92,7 @@ def _instead(evidence: Evidence) -> list[str]:
 
 
 def _narrower(evidence: Evidence) -> list[str]:
-    found = ["Train on more rows, or with fewer units: a large network on few rows takes its fit for knowledge."]
+    found = ["Train on more rows, or with fewer units: a large network on few rows is too sure of what it fitted."]
     found += ["Are these rows of the same kind as those of training? A shift makes any interval too narrow."]
     if evidence.constant_noise:
         found.append("If errors are larger for some rows than for others, let the noise vary: noise = “varying”.")
@@ -105,7 +105,7 @@ def _doubts(posterior: Posterior, diagnosis: Diagnosis | None) -> list[str]:
     if diagnosis is not None and diagnosis.agree is False:
         doubts.append("The chains do not agree: another run would give other predictions.")
     if len(posterior) == 1:
-        doubts.append("One network alone does not know what it does not know.")
+        doubts.append("A single network cannot tell what it does not know.")
     if posterior.diverged > DIVERGED * len(posterior.infos):
         doubts.append(f"{count(posterior.diverged, 'member')} diverged and are left out, which is a selection.")
     if posterior.failed:

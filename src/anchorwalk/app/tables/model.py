@@ -187,7 +187,7 @@ def fit(
     verbose: bool = False,
     tell: Callable[[list[str]], None] | None = None,
 ) -> TableModel:
-    """Fit a table and keep everything in a folder; the same call goes on there after a kill.
+    """Fit a table and keep everything in a folder; the same call resumes there after a kill.
 
     Args:
         table: What `read` gave, or a pandas table.
@@ -225,7 +225,7 @@ def fit(
 
 
 def _check_settings(settings: FitSettings, folder: Path) -> None:
-    """Refuse to go on with a finished run of other settings, by their names."""
+    """Refuse to resume a finished run with other settings, naming those that differ."""
     if os.path.lexists(folder / NAME):
         stored, now = load(folder).settings.model_dump(mode="json"), settings.model_dump(mode="json")
         other = [f"{name} was {stored[name]}, is {now[name]}" for name in now if stored[name] != now[name]]

@@ -11,7 +11,7 @@ from anchorwalk.app.tables.reading import Reading
 
 
 class FitSettings(BaseModel):
-    """All that a fit of a table can be told; each has a default but the target."""
+    """The settings of a fit; all but the target have a default."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -21,23 +21,23 @@ class FitSettings(BaseModel):
     )
     drop: tuple[str, ...] = Field((), description="Columns to leave out, such as identifiers.")
     types: dict[str, Literal["number", "date", "text"]] = Field(
-        {}, description="What columns are, where it is not what they look like: {zip: text}."
+        {}, description="Kinds of columns that would be taken for something else: {zip: text}."
     )
     texts: Literal["auto", "one_hot", "target"] = Field(
         "auto",
         description="one_hot: zeros and ones for each text; target: the mean of the target; auto: by their number.",
     )
-    decimal: Literal[".", ","] | None = Field(None, description="The decimal sign of the file; null finds out.")
+    decimal: Literal[".", ","] | None = Field(None, description="Decimal sign of the file; null detects it.")
     thousands: str = Field("auto", description="The sign between groups of digits; auto, or none.")
     missing: tuple[str, ...] = Field((), description="Texts that mean missing, in place of ?, -, NA and their like.")
-    dates: str | None = Field(None, description="The format of dates, such as '%d/%m/%Y'; null finds out.")
-    separator: str | None = Field(None, description="Between fields of the file; null finds out.")
-    encoding: str | None = Field(None, description="Of the file's letters, such as cp1252; null is UTF-8.")
+    dates: str | None = Field(None, description="Format of dates, such as '%d/%m/%Y'; null detects it.")
+    separator: str | None = Field(None, description="Sign between the fields of the file; null detects it.")
+    encoding: str | None = Field(None, description="Encoding of the file, such as cp1252; null is UTF-8.")
     method: Literal["sae", "ae", "deep_ensemble"] = Field(
         "sae", description="sae: sequential anchored ensemble; ae: anchored ensemble; deep_ensemble."
     )
     budget: PositiveInt = Field(1000, description="Epochs over all chains: the cost.")
-    seconds: PositiveFloat | None = Field(None, description="Train for about so long instead.")
+    seconds: PositiveFloat | None = Field(None, description="Train for about this many seconds instead.")
     hidden: tuple[PositiveInt, ...] = Field((50,), description="Units of each hidden layer.")
     noise: Literal["constant", "varying"] = Field(
         "constant", description="Regression: whether the noise depends on the features."
@@ -107,7 +107,7 @@ def template(target: str = "y") -> str:
     """A YAML file of all settings with their defaults and what they mean."""
     lines = [
         "# Settings for: anchorwalk fit data.csv --config this-file --out runs/x",
-        "# Options on the command line go before what stands here.",
+        "# Options on the command line override what is set here.",
         "",
     ]
     for name, about in FitSettings.model_fields.items():

@@ -48,7 +48,7 @@ class Method(Protocol):
             keys: One for each run.
             case: What to fit.
             budget: Epochs.
-            folder: Where a run by itself keeps its members, so that it goes on after a kill; None for memory.
+            folder: Where a run by itself keeps its members, so that it resumes after a kill; None for memory.
             quiet: No progress bar.
         """
         ...

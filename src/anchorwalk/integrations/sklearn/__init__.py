@@ -6,7 +6,7 @@
     mean, std = model.predict(X_new, return_std=True)
     low, high = model.predict_interval(X_new, coverage=0.9)
 
-They take part in pipelines, searches and cross-validation. It needs scikit-learn: `pip install 'anchorwalk[sklearn]'`.
+They work in pipelines, searches and cross-validation. It needs scikit-learn: `pip install 'anchorwalk[sklearn]'`.
 """
 
 from importlib.util import find_spec

@@ -157,7 +157,7 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
     def _fit(self, x: Any, y: Any, sample_weight: Any, seed: int, **checked: Any) -> Self:
         going_on = self._going_on
         if going_on and self._frozen:
-            remedy = "Go on from save() and load(), or set warm_start=False."
+            remedy = "Continue from save() and load(), or set warm_start=False."
             checks.reject("fit with warm_start", "an estimator unpickled without its chains", "its chains", remedy)
         x, y, encoder = self._learned(x, y, seed, **checked)
         weights = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)

@@ -23,7 +23,7 @@ AUTO = 500
 TAG = 0xC0F
 """Beside the seed of the fit: the choice of rows is a stream of its own."""
 ROUNDING = 1e-9
-"""Of a rank: (n + 1) * coverage is a whole number where it is one but for rounding."""
+"""Tolerance in ranks: (n + 1) * coverage this near to a whole number counts as that number."""
 
 
 def held_back(mode: str, weights: HostArray, seed: int) -> HostArray | None:

@@ -1,4 +1,4 @@
-"""What a fit says of itself: a diagnosis on some training rows, and a warning where it is sure of a fault."""
+"""Diagnosis of a fit on some of its training rows, and a warning where something is surely wrong."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -24,7 +24,7 @@ def spread(count: int, size: int) -> HostArray:
 
 
 def warn_of(estimator: Any, x: HostArray, y: HostArray | None) -> None:
-    """Warn of what makes the fit hardly usable, and name the parameters that change it.
+    """Warn of what makes the fit unreliable, and name the parameters that change it.
 
     Args:
         estimator: After its fit, with its `diagnosis_`.

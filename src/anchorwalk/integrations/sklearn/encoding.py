@@ -119,7 +119,7 @@ class Encoder:
         return [f"{name.removeprefix(MARK)} is missing" if name.startswith(MARK) else str(name) for name in names]
 
     def remarks(self, table: Any) -> list[str]:
-        """What a person should know of rows to predict: gaps where training had none, and texts that it had not."""
+        """What is unusual in rows to predict: gaps in columns that had none in training, and unknown texts."""
         found = []
         marked, medians = self._marked(), self._part("numbers", "statistics_", [])
         known = dict(zip(self._names()[0], zip(medians, range(len(medians)), strict=True), strict=True))
@@ -285,7 +285,7 @@ def _refuse(name: str, values: Any, bad: HostArray, expected: str) -> None:
     if bad.any():
         row = int(np.argmax(bad))
         given = f"{text(values.iloc[row])!r} in row {row}, counted from 0"
-        checks.reject(f"X, column {name!r}", given, expected, "Mend the row, or leave it empty.")
+        checks.reject(f"X, column {name!r}", given, expected, "Correct the value, or leave it empty.")
 
 
 PERIODS = {"date": ("year", "week"), "moment": ("year", "week", "day")}

@@ -1,4 +1,4 @@
-"""Defaults that a person need not touch: batches, trainings and a plan from a budget."""
+"""Defaults for batches, trainings and a plan from a budget."""
 
 import time
 from collections.abc import Callable

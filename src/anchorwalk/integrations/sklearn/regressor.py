@@ -63,8 +63,8 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
         network: Instead of a multilayer perceptron: a network (init, apply), or a function (inputs, outputs) that makes
             one. It has one output for each target, with `noise="varying"` two.
         budget: Epochs over all chains, the cost of the ensemble: an epoch is one network's pass over the data.
-        seconds: Instead of the budget's number of members: about so many seconds of training. `budget` then still
-            decides how long each training is, and the first trainings are done in any case.
+        seconds: Train for about this many seconds, in place of the budget's number of members. `budget` then still
+            decides how long each training is, and the first trainings are always finished.
         chains: Independent chains ("sae", 4 by default), or members (the other methods, 10 by default).
         batch_size: Rows in a minibatch, clipped to the data; "auto" makes eight or more in an epoch, of 128 at most.
         learning_rate: Of Adam at the start of a first training; 0.01, and 0.001 with `network`.
@@ -78,7 +78,7 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
             No epoch is saved: trainings are as long as the plan says.
         validation_fraction: Share of the rows that `early_stopping` holds back.
         warm_start: Whether `fit` with a larger `budget`, on the same data, adds to the members that are there.
-        store: A folder in which each member is safe as soon as it is trained; the same fit goes on there after a kill.
+        store: A folder in which each member is safe as soon as it is trained; the same fit resumes there after a kill.
         random_state: A seed, or a random state; all randomness comes from it.
         verbose: Whether to show a progress bar, and to print `diagnosis_`.
         runner: Where chains are trained: "auto" for this machine, or a runner such as `anchorwalk.Ray(address="auto")`.

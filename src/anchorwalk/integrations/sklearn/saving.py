@@ -67,7 +67,7 @@ def save(estimator: Any, folder: Path) -> None:
 
 
 def in_memory(posterior: Posterior) -> MemoryStore:
-    """The members of a posterior in memory, to predict with; its chains cannot go on from there."""
+    """The members of a posterior in memory, to predict with; its chains cannot be continued."""
     found = MemoryStore()
     for info in posterior.infos:
         member = posterior[info.chain, info.index]

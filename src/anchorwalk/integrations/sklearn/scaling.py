@@ -15,7 +15,7 @@ FARTHEST = 1e30
 MUTED = 0.01
 """Of the standard deviation, what is left without a few rows: below it, these rows mute the others."""
 FEW = 100
-"""One row in so many may be taken for the few, and one at least."""
+"""At most one row in this many counts as one of the few, but at least one."""
 UNEVEN = 10.0
 """Times the root of the number of rows: standard deviations from the mean that weights alone can bring about."""
 SHOWN = 5
@@ -62,7 +62,7 @@ class Scaling:
         found = cls(*(np.asarray(one[0] if values.ndim == 1 else one) for one in (centre, scale)))
         out = np.abs((scaled - mean) / np.where(spread > 0, spread, 1.0)).max(axis=0)
         uneven = out > UNEVEN * np.sqrt(len(used))  # without weights no row is farther out than the root
-        _warn(name, ~same & uneven, "hang on a few rows of large weight, and others are far out; even the weights")
+        _warn(name, ~same & uneven, "depend on a few rows of large weight, and others are far out; even the weights")
         farthest = np.abs(found(columns if values.ndim > 1 else values).reshape(columns.shape)).max(axis=0)
         expected = f"values within {FARTHEST:g} standard deviations"
         _reject(name, ~(farthest < FARTHEST), farthest, expected, "Leave out rows that weigh next to nothing.")

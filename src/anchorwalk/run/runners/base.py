@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Layout(NamedTuple):
-    """What of the way a run is carried out decides the last bits of its results.
+    """The part of a run's execution that decides the last bits of its results.
 
     `lanes` chains are a block, side by side under vmap. A `wide` program may use several cores. A `quick` one is
     compiled quickly rather than well, for a run that is shorter than compiling.
@@ -28,7 +28,7 @@ class Job(NamedTuple):
     """The call of a `number` for a block of `chains`, up to `Layout.lanes` of them; both are numbers in uint32.
 
     `roots` is the root key of the run, or a key for each chain where the block has chains of several runs. Call 0
-    starts the chains, and `attempts` tells how often each has failed. Later calls go on from stacked `states`, or from
+    starts the chains, and `attempts` tells how often each has failed. Later calls start from stacked `states`, or from
     what the runner left for them in `Result.carry`. `more` are the block's next calls: a runner may carry out some of
     them as well, each from what the one before left, and so save the way back and forth where calls are short.
     """

@@ -154,7 +154,7 @@ class LocalSession(AbstractContextManager["LocalSession"]):
         )
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._pool.shutdown(wait=kind is None, cancel_futures=True)  # after an error nobody wants what is under way
+        self._pool.shutdown(wait=kind is None, cancel_futures=True)  # after an error nothing waits for calls under way
 
 
 def filled(lanes: Any, width: int) -> Any:

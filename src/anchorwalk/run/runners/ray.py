@@ -36,8 +36,8 @@ class Ray:
     """A Ray cluster: blocks of `lanes` chains as tasks on its workers.
 
     Members are those of `Local` with the same lanes, to the last bit, where the workers are machines like this one. A
-    call whose worker dies is sent again, three times at most. Then the block's chains are given up, and the others go
-    on. Workers may join and leave while a run is under way.
+    call whose worker dies is sent again, three times at most. Then the block's chains are given up, and the others
+    continue. Workers may join and leave while a run is under way.
 
     Args:
         address: "auto" for the cluster that this machine belongs to, or its "host:port"; None for the one that this
@@ -227,7 +227,7 @@ class RaySession(AbstractContextManager["RaySession"]):
             self._closing = True
             sent = list(self._sent)
             self._ready.notify_all()
-        for reference in sent:  # after an error nobody wants what is under way
+        for reference in sent:  # after an error nothing waits for calls under way
             self._ray.cancel(reference, force=True)
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._stack.close()

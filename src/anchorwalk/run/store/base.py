@@ -99,7 +99,7 @@ class Store(Protocol):
         """Mark a chain that has no good first draw: it is not tried again."""
 
     def end(self) -> None:
-        """The run is over, or was ended: others may write, and reading goes on."""
+        """The run is over, or was ended: others may write, and it can still be read."""
 
     def about(self) -> Mapping[str, Any]:
         """What the run says of itself."""

@@ -43,8 +43,8 @@ def write(folder: Path, name: str, content: bytes, lock: Lock | None = None) -> 
                 files.write(folder / name, content)
     except OSError as error:
         raise StoreFailed(
-            f"could not write {folder / name}: {error.strerror or error}. The run's members are whole; make room or "
-            "mend the disk, and save again."
+            f"could not write {folder / name}: {error.strerror or error}. The run's members "
+            "are whole; free some space or repair the disk, and save again."
         ) from error
     finally:
         held.release()

@@ -129,7 +129,7 @@ class DiskStore:
         differing = {name: value for name, value in current.items() if former.get(name) != value}
         changes = [f"{name} was {former.get(name)!r}, is {value!r}" for name, value in differing.items()]
         if changes and not self.other_machine:
-            remedy = f"Pass store=DiskStore({str(self.folder)!r}, other_machine=True) to go on, not bit for bit."
+            remedy = f"Pass store=DiskStore({str(self.folder)!r}, other_machine=True) to resume, not bit for bit."
             given = f"a run that was begun elsewhere: {'; '.join(changes)}"
             checks.reject("store", given, "the same environment", remedy)
         if changes or not stretches:
@@ -152,7 +152,7 @@ class DiskStore:
             log.write(json.dumps({"time": now, **event}) + "\n")
 
     def end(self) -> None:
-        """Let others write; reading goes on."""
+        """Let others write; the run can still be read."""
         self._writer = None
         self._lock.release()
 

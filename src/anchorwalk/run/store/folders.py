@@ -54,8 +54,8 @@ def refuse_unfinished(folder: Path) -> None:
     """StoreDamaged for a folder that was not finished."""
     if folder.name.endswith(UNFINISHED):
         raise StoreDamaged(
-            f"{folder} is unfinished: what makes it is still at work, or was killed. Repeat the save, thin or merge, "
-            "which begins anew, or remove the folder."
+            f"{folder} is unfinished: the command that makes it is still at work, or was killed. "
+            "Repeat the save, thin or merge, which starts anew, or remove the folder."
         )
 
 

@@ -72,7 +72,7 @@ class Lock:
         raise StoreFailed(
             f"the folder {folder} is no longer the one that this run writes to: {what}. It has stopped, since "
             "another process may write there now. Members that it finished are safe only where their files still are: "
-            "see `anchorwalk verify`. The same call goes on from what is there, or begins anew."
+            "see `anchorwalk verify`. The same call resumes from what is there, or starts anew."
         )
 
     def _locked(self) -> int:

@@ -38,7 +38,7 @@ class Summary(NamedTuple):
     bytes: int  # of all files
     damaged: int  # files that are missing or not whole, as far as sizes and headers tell
     losses: int  # workers that died with a call of the run
-    given_up: tuple[int, ...]  # chains that were given up for that, and have not gone on since
+    given_up: tuple[int, ...]  # chains that were given up for that, and have not continued since
 
 
 def find(folder: Path) -> list[Path]:
@@ -51,7 +51,7 @@ def find(folder: Path) -> list[Path]:
 
 
 def summarize(folder: Path) -> Summary:
-    """A run at a glance; no more than the headers of its files are read."""
+    """The summary of a run; only the headers of its files are read."""
     reader = _opened(folder, verify=False)
     about, derived = reader.manifest.about, reader.manifest.about.get("derived")
     with understood(folder):
@@ -129,7 +129,7 @@ def _damaged_manifests(folder: Path) -> dict[str, str]:
 def thin(folder: Path, out: Path, every: int) -> int:
     """Copy every `every`-th member of each chain, the first included; members keep their numbers. Returns how many.
 
-    The copy can be loaded, not gone on with: it has no chain states.
+    The copy can be loaded but not resumed: it has no chain states.
     """
     checks.count("thin(every=)", every)
     store = _opened(folder, verify=True)
@@ -143,7 +143,7 @@ def thin(folder: Path, out: Path, every: int) -> int:
 
 
 def merge(runs: Sequence[Path], out: Path) -> int:
-    """Put chains of one plan, run in different places, into one run that can go on. Returns its members' number."""
+    """Put chains of one plan, run in different places, into one run that can be resumed. Returns how many members."""
     if len(runs) < 2:
         checks.reject("merge", f"{len(runs)} run", "two or more", "Name every run that holds chains of the plan.")
     stores = [_opened(folder, verify=True) for folder in runs]
@@ -174,7 +174,7 @@ def prune(folder: Path, states: bool = False) -> list[str]:
     """Take damaged files out of a run, and leftovers of killed processes out of its folder; say in words what was done.
 
     What was damaged is kept beside the run under another name. The rest loads without a warning and, where the last
-    states of its chains are whole, goes on. With `states` these are removed too: the run is smaller, and at its end.
+    states of its chains are whole, resumes. With `states` these are removed too: the run is smaller, and at its end.
     """
     lock = Lock(folder / LOCK)
     _manifest(folder)  # nothing is made in a folder without a run

@@ -149,7 +149,7 @@ class Writer:
                     pieces.append({name: file.read(name) for name in self.reader.known(file)})
             except Damaged as reason:
                 self._broken.add(part.file)
-                warn(f"the file {self.folder / part.file} is damaged: {reason}. The run goes on", DamagedWarning)
+                warn(f"the file {self.folder / part.file} is damaged: {reason}. The run continues", DamagedWarning)
                 return
             if not alike(pieces[-1], pieces[0]):  # the first training's trace, say: those before stay as they are
                 self._apart |= {one.file for one in parts[: len(pieces) - 1]}
@@ -183,5 +183,5 @@ class Writer:
             self._lock.check()
             raise StoreFailed(
                 f"could not write to {self.folder}: {error.strerror or error}. The {len(self.reader.infos)} members "
-                "that were finished before are safe; make room or mend the disk, and repeat the same call to go on."
+                "that were finished before are safe; free some space or repair the disk, and repeat the call to resume."
             ) from error
