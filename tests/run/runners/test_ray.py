@@ -331,11 +331,21 @@ def test_an_address_where_nothing_answers(address, monkeypatch):
         run(small_plan(2), aw.Ray(address=address))
 
 
+def test_a_cluster_of_this_machine_that_has_died(monkeypatch):
+    monkeypatch.setattr(cluster, "library", lambda: SimpleNamespace(is_initialized=lambda: False))
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")
+    with pytest.raises(
+        InvalidInput, match=r"address=\): got 'auto', here [\d.]+:9 \(.*\), expected .auto. or the host:port"
+    ):
+        run(small_plan(2), aw.Ray(address="auto"))
+
+
 def test_no_cluster_of_this_machine(monkeypatch):
     def init(**_):
         raise ConnectionError("Could not find any running Ray instance")
 
     monkeypatch.setattr(cluster, "library", lambda: SimpleNamespace(is_initialized=lambda: False, init=init))
+    monkeypatch.setattr(cluster, "_meant_by_auto", lambda: None)
     with pytest.raises(InvalidInput, match=r"got 'auto' \(Could not find any.*expected a Ray cluster that runs"):
         run(small_plan(2), aw.Ray(address="auto"))
 

@@ -14,8 +14,9 @@ import jax
 import pytest
 
 import anchorwalk as aw
+from anchorwalk.run import loop
 from helpers import leaves_equal, small_apply, small_plan, small_problem, stacked_params
-from rays import kill, workers
+from rays import descendants, kill, workers
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.slow
@@ -48,16 +49,21 @@ def events(folder):
     return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
 
 
-def test_twenty_workers_killed_at_random(nodes, tmp_path):
-    plan, rng, killed, heard = small_plan(4, members=1500), random.Random(0), [], set()
+def test_twenty_workers_killed_at_random(nodes, tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "AHEAD", 4)  # small tasks, so that the run is long in tasks and not in members
+    plan, rng, killed, heard = small_plan(4, members=500), random.Random(0), [], set()
 
     def strike(report):
         heard.update(report.chains)
         if len(killed) < 20 and len(heard) == 4 and rng.random() < 0.5:  # each has gone on since the last one
-            found = workers(os.getpid())
+            found, before = workers(os.getpid()), set(descendants(os.getpid()))
             if found and kill(victim := rng.choice(found)):
                 killed.append(victim)
                 heard.clear()
+                deadline = time.monotonic() + 10
+                # Nothing new is sent meanwhile: else the other worker would end the run before twenty have died.
+                while set(descendants(os.getpid())) <= before and time.monotonic() < deadline:
+                    time.sleep(0.1)
 
     found = run(plan, aw.Ray(nodes.address, lanes=1), tmp_path, [strike])
     assert len(set(killed)) == 20

@@ -82,9 +82,10 @@ def connected(address: str | None, workers: int | None, room: int) -> Iterator[A
 
 def _check_answers(address: str) -> None:
     """Refuse an address where nothing listens, or no Ray: Ray itself would try for many minutes."""
-    if address == "auto":
+    meant = _meant_by_auto() if address == "auto" else address
+    if meant is None:
         return
-    host, _, port = address.rpartition(":")
+    host, _, port = meant.rpartition(":")
     remedy = "`ray start --head` starts one and prints its address; without address= one is started here."
     try:
         with socket.create_connection((host, int(port)), PATIENCE) as connection:
@@ -93,7 +94,20 @@ def _check_answers(address: str) -> None:
                 if connection.recv(9)[3:4] != FIRST_FRAME:
                     raise OSError("something else answers there")
     except (OSError, ValueError, OverflowError) as error:
-        checks.reject("Ray(address=)", f"{address!r} ({error})", '"auto" or the host:port of a Ray cluster', remedy)
+        given = f"{address!r}{f', here {meant}' if meant != address else ''} ({error})"
+        checks.reject("Ray(address=)", given, '"auto" or the host:port of a Ray cluster', remedy)
+
+
+def _meant_by_auto() -> str | None:
+    """The address that Ray would try: of RAY_ADDRESS, or of a cluster of this machine, which may have died since.
+
+    None where there is none, or where this version of Ray has no such function. There is no public one.
+    """
+    with suppress(Exception):
+        from ray._private import services
+
+        return str(services.canonicalize_bootstrap_address("auto"))
+    return None
 
 
 @contextmanager
