@@ -16,15 +16,18 @@ MODEL = LinearGaussian(mean=0.3)
 @pytest.mark.parametrize("scaled", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_draws_have_the_posteriors_moments_up_to_the_step_sizes_bias(scaled):
     method = aw.MCLMC(MODEL.training(1e-3), warmup=60, thin=25, energy_variance=5e-7, scaled=scaled)
-    runner = aw.Local(threads=1, lanes=CHAINS)
-    posterior = aw.sample(KEY, MODEL.problem, aw.Plan(method, CHAINS, MEMBERS), runner=runner, callbacks=[])
+    runner, store = aw.Local(threads=1, lanes=CHAINS), aw.MemoryStore()
+    plan = aw.Plan(method, CHAINS, MEMBERS)
+    posterior = aw.sample(KEY, MODEL.problem, plan, runner=runner, store=store, callbacks=[])
     draws = stacked_params(posterior)["w"].reshape(CHAINS, MEMBERS, 3).astype(float)
-    # Steps are in prior standard deviations. A unit velocity in three dimensions moves each as far as a Hamiltonian one
-    # does in 1 / sqrt(3) of the time. Leapfrog steps of h have the variance 1 / (p (1 - h² p / 4)) in a direction of
-    # precision p; McLachlan's are closer.
+    # Steps are in prior standard deviations, or in those that warm-up has seen of them. A unit velocity in three
+    # dimensions moves each as far as a Hamiltonian one does in 1 / sqrt(3) of the time. Leapfrog steps of h have the
+    # variance 1 / (p (1 - h² p / 4)) in a direction of precision p; McLachlan's are closer.
     steps = np.array([info.value("step_size") for info in posterior.infos])
     assert 0.01 < steps.min() <= steps.max() < 2
-    share = (steps**2).mean() / 3 * np.linalg.eigvalsh(MODEL.scale[:, None] * MODEL.precision * MODEL.scale)[-1] / 4
+    units = [MODEL.scale * np.sqrt(store.state(chain).scales.astype(float)) for chain in range(CHAINS)]
+    precisions = [np.linalg.eigvalsh(unit[:, None] * MODEL.precision * unit)[-1] for unit in units]
+    share = (steps.reshape(CHAINS, MEMBERS)[:, 0] ** 2 * precisions).mean() / 3 / 4
     assert share < 0.05
     slack = share / (1 - share) * np.abs(MODEL.posterior_covariance).max()
     assert_moments(draws[:, 10:], MODEL.posterior_mean, MODEL.posterior_covariance, slack)
