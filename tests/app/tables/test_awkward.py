@@ -159,6 +159,13 @@ def test_separators_are_found_by_rows_too():
     assert y[1] == 1017.25
 
 
+def test_only_ends_of_lines_end_a_line(tmp_path):
+    """A separator of lines within a text does not move the fields after it into other columns."""
+    (tmp_path / "t.csv").write_text("town;a;note;b\nUlm;1.234;u\u2028;5.601,14\n", encoding="utf-8")
+    table = tables.read(tmp_path / "t.csv", tables.Reading(usual=".", measured=("a",)))
+    assert table.iloc[0].tolist() == ["Ulm", 1.234, "u", "5.601,14"]
+
+
 def test_what_spreadsheets_write_before_the_names():
     _, y, columns, _ = understood("spreadsheet.csv", "price")
     assert columns.iloc[1].tolist() == [33.5, "Ulm, Donau"]
