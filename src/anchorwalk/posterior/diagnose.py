@@ -289,9 +289,10 @@ def _advice(found: Diagnosis) -> Iterable[str]:
     length = found.members // found.chains
     behind = found.loss_later - found.loss_first > 2 * found.loss_noise  # False for NaN, here and below
     if found.loss_first - found.loss_later > 2 * found.loss_noise:
-        yield "train first members longer (`first`): later ones keep improving, so chains start outside the posterior"
+        reason = "later ones keep improving, so chains start outside the posterior"
+        yield f"train first members longer (`first`, or an estimator's `budget`): {reason}"
     if behind:
-        yield "train later members longer (`then`): their loss stays above the first ones'"
+        yield "train later members longer (`then`, or an estimator's `budget`): their loss stays above the first ones'"
     if found.chains == 1:
         yield "run more chains, about four: a single one cannot tell what it has not seen"
     worth = min(found.effective, found.effective_spread)

@@ -1,6 +1,7 @@
 """Real files as the world writes them, in the folder `files`: what is understood, and what is said of it."""
 
-from datetime import date
+import re
+from datetime import date, datetime
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,9 @@ from anchorwalk.errors import InvalidInput
 from anchorwalk.integrations.sklearn.encoding import Encoder
 
 FILES = Path(__file__).parent / "files"
+
+
+FAR = pytest.mark.skipif(pd.__version__ < "3", reason="pandas 2 reads no dates beyond 2262: they are refused")
 
 
 def understood(file, target, **settings):
@@ -155,6 +159,13 @@ def test_separators_are_found_by_rows_too():
     assert y[1] == 1017.25
 
 
+def test_only_ends_of_lines_end_a_line(tmp_path):
+    """A separator of lines within a text does not move the fields after it into other columns."""
+    (tmp_path / "t.csv").write_text("town;a;note;b\nUlm;1.234;u\u2028;5.601,14\n", encoding="utf-8")
+    table = tables.read(tmp_path / "t.csv", tables.Reading(usual=".", measured=("a",)))
+    assert table.iloc[0].tolist() == ["Ulm", 1.234, "u", "5.601,14"]
+
+
 def test_what_spreadsheets_write_before_the_names():
     _, y, columns, _ = understood("spreadsheet.csv", "price")
     assert columns.iloc[1].tolist() == [33.5, "Ulm, Donau"]
@@ -207,6 +218,13 @@ def test_whole_numbers_as_dates():
             understood("days.csv", "y", dates=form)
 
 
+@FAR
+def test_a_date_beyond_pythons_is_told():
+    table = pd.DataFrame({"a": ["-0", "2024-01-01", "2024-01-02"], "y": [1.0, 2.0, 3.0]})  # ISO 8601 has a year 0
+    notes = prepare.features(table, tables.FitSettings(target="y", types={"a": "date"}), Options())[2]
+    assert "a: dates from 0000-01-01 to 2024-01-02" in notes[0]
+
+
 @pytest.mark.parametrize("kind", [None, "number", "date", "text"])
 def test_an_empty_column_is_left_out_whatever_it_should_be(kind):
     table = pd.DataFrame({"a": [np.nan] * 3, "x": [1.0, 2.0, 4.0], "y": [1.0, 2.0, 3.0]})
@@ -214,6 +232,7 @@ def test_an_empty_column_is_left_out_whatever_it_should_be(kind):
     assert prepare.features(table, settings, Options())[2][0] == "a: left out, it is empty"
 
 
+@FAR
 def test_a_far_date_stays_far():
     _, y, columns, _ = understood("days.csv", "y")
     days = Encoder.choose(columns[["until"]], "auto", 0, 0).fit_transform(columns[["until"]], y)[:, 0]
@@ -225,6 +244,7 @@ NEW = {
     "dates": pd.to_datetime(pd.Series(["2024-01-01", "2024-02-01"])),
     "days": pd.Series([20240101, 20240201]),
     "texts": pd.Series(["02/06/2024", "1,5"]),
+    "far": pd.Series(["9999-12-31", "0001-01-01"]),
     "spans": pd.to_timedelta(pd.Series([1, 2]), unit="h"),
     "lists": pd.Series([[1], [2]]),
 }
@@ -239,6 +259,7 @@ NEW = {
         ("number", "lists", "values of the kind mixed"),
         ("date", "dates", NEW["dates"].tolist()),
         ("date", "days", NEW["dates"].tolist()),
+        pytest.param("date", "far", [datetime(9999, 12, 31), datetime(1, 1, 1)], marks=FAR),
         ("date", "numbers", "'1.5' in row 0, .*a date"),
         ("date", "texts", "'02/06/2024' in row 0, .*a date"),
     ],
@@ -379,6 +400,9 @@ def test_runs_and_report_say_what_is_predicted_and_with_which_noise(european):
     said = command("runs", european.parent)
     assert "Preis: normal, constant" in said
     assert "HeteroscedasticNormal" not in said
+    size = re.search(r"\d+ kB", said)[0]
+    narrow = CliRunner(env={"COLUMNS": "80", "NO_COLOR": "1"}).invoke(app, ["runs", str(european.parent)])
+    assert size in narrow.output  # texts are folded, numbers are whole
     command("report", european)
     page = (european / "report" / "report.html").read_text()
     assert "<dt>Target</dt><dd>Preis (€)</dd>" in page

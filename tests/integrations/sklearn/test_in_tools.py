@@ -147,8 +147,8 @@ def test_what_the_encoder_makes_of_columns():
 
 
 def test_dates_of_any_type_and_time():
-    """Python's dates as pandas' own, and the year 9999, which has no nanoseconds in 64 bits, as it is."""
-    days = [date(2024, 5, 1), None, date(9999, 12, 31)]
+    """Python's dates as pandas' own, and from pandas 3 on years beyond 2262, where nanoseconds end."""
+    days = [date(2024, 5, 1), None, date(2250 if pd.__version__ < "3" else 9999, 12, 31)]
     features = []
     for column in (pd.Series(days, dtype=object), pd.Series(days, dtype="datetime64[us]")):
         encoder = Encoder.choose(column.to_frame("day"), "auto", 0, 0)

@@ -34,11 +34,12 @@ def runs(
     if not found:
         console.print(f"No runs in {folder}. `sample(..., store=FOLDER)` makes one.", markup=False)
         return
-    table = Table(title=escape(f"Runs in {folder}"), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    title = escape(f"Runs in {folder}")
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0))
     table.add_column("run", overflow="fold")
-    table.add_column("task", min_width=17)
+    table.add_column("task", overflow="fold")
     for name in ("members", "epochs", "left", "diverged", "size"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     for path in found:
         name = escape(str(path.relative_to(folder)))
         if path.name.endswith(UNFINISHED):

@@ -101,7 +101,7 @@ def _described(form: Form, typed: Any, settings: FitSettings) -> str:
         unit = f" in {form.unit}" if form.unit else ""
         return f"numbers{unit} from {written(typed.min())} to {written(typed.max())}{gaps}"
     if form.kind == "date":
-        ends = f"{typed.min():%Y-%m-%d} to {typed.max():%Y-%m-%d}"
+        ends = " to ".join(end.isoformat().partition("T")[0] for end in (typed.min(), typed.max()))
         return f"dates from {ends}, as days and as places in the year and the week{gaps}"
     levels = typed.fillna("").nunique()
     one_hot = settings.texts == "one_hot" or (settings.texts == "auto" and levels <= MOST_LEVELS)

@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import io
 import re
 import zlib
 from collections import Counter
@@ -112,8 +113,11 @@ def _csv(path: Path, reading: Reading) -> Any:
         if "\0" in start:
             remedy = "Name its letters, such as --encoding utf-16-le, or convert it."
             checks.reject("data", f"{path.name} with zero bytes in it", "a text", remedy)
-        skipped, separator = _before_names(start)
-        sample = _whole(start, skipped)
+        beginning = io.StringIO(start, newline="").readlines()
+        skipped, separator = _before_names(beginning)
+        sample = beginning[skipped:]
+        if len(start) == SAMPLE and len(sample) > 1:
+            sample.pop()  # it may be cut
         if not sample:
             checks.reject(
                 "data", f"{path.name}, which is empty", "a line of names and rows below", "Is it the right file?"
@@ -182,22 +186,16 @@ def _encoding(path: Path, reading: Reading) -> str:
         return "utf-16" if content.read(2) in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
 
 
-def _before_names(start: str) -> tuple[int, str]:
+def _before_names(lines: list[str]) -> tuple[int, str]:
     """Lines before that of the names, which are empty or name the separator, and the separator if one does."""
     skipped, separator = 0, ""
-    for line in start.splitlines():
+    for line in lines:
         named = FIRST_LINE.fullmatch(line.strip("\r\n"))
         if line.strip() and not named:
             break
         skipped += 1
         separator = named[1] if named else separator
     return skipped, separator
-
-
-def _whole(start: str, skipped: int) -> list[str]:
-    """The lines of a sample from that of the names on, without the last one where it may be cut."""
-    lines = start.splitlines(keepends=True)
-    return lines[skipped : -1 if len(start) == SAMPLE and len(lines) > skipped + 1 else None]
 
 
 def _separator(lines: list[str]) -> str:
