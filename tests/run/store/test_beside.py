@@ -18,9 +18,10 @@ from anchorwalk import files
 from anchorwalk.app import tables
 from anchorwalk.errors import AnchorwalkError, DamagedWarning, InvalidInput, StoreDamaged, StoreFailed
 from anchorwalk.integrations.sklearn import SAEClassifier, SAERegressor
-from anchorwalk.run.store import beside, folders, maintenance, manifest
+from anchorwalk.run.store import DiskStore, beside, folders, maintenance, manifest
 from anchorwalk.run.store.lock import LOCK, Lock
 from helpers import made_up_run
+from anchorwalk.run.store.log import LOG
 from stored import apply, call, flip, relisted, rewritten, same
 
 NAME = "estimator.json"
@@ -232,7 +233,7 @@ def holes(path, content):
     os.truncate(path, 2**40)
 
 
-FILES = ["run.json", NAME, "table.json", "members-000001-000000.safetensors", "state-000002-000000.safetensors"]
+FILES = ["run.json", NAME, "table.json", LOG, "members-000001-000000.safetensors", "state-000002-000000.safetensors"]
 
 
 @pytest.mark.filterwarnings("ignore::anchorwalk.errors.DamagedWarning")
@@ -288,11 +289,16 @@ def test_a_file_of_holes_that_claims_members_by_the_billion(tmp_path):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
+    DiskStore(folder).note({"event": "sent again", "losses": ["killed"]})
         (b"[" * 300 + b"]" * 300, "too deep"),
         (b"[" * 10**6, "too deep"),
         (b'{"a": NaN}', "the number NaN"),
         (b'{"a": 1e999}', "the number 1e999"),
     ],
+    code, out = soon(call, "runs", tmp_path)
+    assert code == 0
+    assert ("1 damaged files" in out) == (name != "run.json")  # its copy is whole
+    assert soon(DiskStore(folder).note, {"event": "sent again", "losses": []}) is None
 )
 def test_json_is_bounded(content, reason):
     with pytest.raises(ValueError, match=reason):
