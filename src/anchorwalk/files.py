@@ -55,6 +55,12 @@ def open_plain(path: Path) -> int:
     return descriptor
 
 
+def identity(path: int | Path) -> tuple[int, ...]:
+    """What changes where an open file, or the one at a path, is written to or replaced."""
+    found = os.stat(path) if isinstance(path, int) else os.stat(path, follow_symlinks=False)
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
 def read_at(descriptor: int, count: int, start: int) -> bytes:
     """At most `count` bytes of an open file from `start` on; Damaged where they cannot be read."""
     try:
@@ -136,12 +142,6 @@ def _number(text: str) -> float:
 # Writing.
 
 
-def write(path: Path, content: bytes) -> None:
-    """Write a file that is there whole or not at all, also after a crash."""
-    put(path, content)
-    sync(path.parent)
-
-
 def append(path: Path, line: bytes) -> None:
     """Add a line to a plain file; what a kill cut before it stays a line of its own. Damaged for a link or a pipe."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | PLAIN, 0o666)
@@ -153,6 +153,12 @@ def append(path: Path, line: bytes) -> None:
         os.write(descriptor, b"\n" * cut + line + b"\n")
     finally:
         os.close(descriptor)
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file that is there whole or not at all, also after a crash."""
+    put(path, content)
+    sync(path.parent)
 
 
 def put(path: Path, content: bytes) -> None:
