@@ -203,6 +203,8 @@ class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
         return compute_sample_weight(self.class_weight, y)
 
     def _likelihood(self) -> Categorical:
+        if self._going_on and classes.tolist() != self.classes_.tolist():
+            checks.reject("fit with warm_start", "other classes", "those of the first fit", "Set warm_start=False.")
         return Categorical()
 
     def _network(self) -> Network:
