@@ -18,6 +18,8 @@ from anchorwalk.prior import Prior
 from anchorwalk.run.runners import Runner
 from anchorwalk.types import HostArray
 
+MISSING = "missing ones"
+
 
 def normalised(prediction: Prediction, rows: int) -> HostArray:
     """Averaged probabilities of the first rows, which sum to one to the last digit."""
@@ -27,17 +29,20 @@ def normalised(prediction: Prediction, rows: int) -> HostArray:
 
 def _check_kinds(y: Any) -> None:
     """Refuse labels of several kinds, such as texts and numbers: NumPy cannot order them, or makes all of them text."""
-    if not (isinstance(y, list | tuple) or str(getattr(y, "dtype", None)) == "object"):
+    if str(getattr(y, "dtype", "object")) not in ("object", "category", "string", "str") or not np.iterable(y):
         return
     kinds = {kind: repr(label) for label in reversed(list(y)) if (kind := _kind(label)) is not None}
-    if len(kinds) > 1:
+    if len(kinds) > 1 or MISSING in kinds:
         found = " and ".join(f"{kind} such as {label}" for kind, label in sorted(kinds.items()))
-        checks.reject("y", f"labels of several kinds: {found}", "texts alone, or numbers alone", "Use text for all.")
+        given = f"labels of several kinds: {found}" if len(kinds) > 1 else f"labels that are {found}"
+        checks.reject("y", given, "texts alone, or numbers alone", "Use text for all, or leave rows out.")
 
 
 def _kind(label: Any) -> str | None:
-    """The kind of a label; None for what others refuse, such as rows of several labels."""
-    kinds = {"texts": str, "truth values": bool | np.bool_, "numbers": int | float | np.number}
+    """The kind of a label; None for what scikit-learn refuses, such as rows of several labels."""
+    kinds = {"texts": str, "truth values": bool | np.bool_, "numbers": int | float | np.number, "bytes": bytes}
+    if label is None or type(label).__name__ in ("NAType", "NaTType") or (isinstance(label, float) and label != label):
+        return MISSING
     return next((kind for kind, types in kinds.items() if isinstance(label, types)), None)
 
 
@@ -92,6 +97,8 @@ class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
         >>> model.predict([[-1.0], [1.0]]).tolist()
         ['no', 'yes']
     """
+
+    classes_: HostArray
 
     def __init__(
         self,
@@ -196,6 +203,8 @@ class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
         if len(present) < 2:
             given = f"one class alone, {present[0]!r}" + (", with a weight above zero" if len(classes) > 1 else "")
             checks.reject("y", given, "two classes or more", "There is nothing to tell apart.")
+        if self._going_on and classes.tolist() != self.classes_.tolist():
+            checks.reject("fit with warm_start", "other classes", "those of the first fit", "Set warm_start=False.")
         self.classes_ = classes
         return numbers.astype(np.int32)
 
@@ -203,8 +212,6 @@ class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
         return compute_sample_weight(self.class_weight, y)
 
     def _likelihood(self) -> Categorical:
-        if self._going_on and classes.tolist() != self.classes_.tolist():
-            checks.reject("fit with warm_start", "other classes", "those of the first fit", "Set warm_start=False.")
         return Categorical()
 
     def _network(self) -> Network:

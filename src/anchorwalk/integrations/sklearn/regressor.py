@@ -295,6 +295,7 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
 
     def _targets(self, y: Any, weights: HostArray) -> HostArray:
         y = np.asarray(y, np.float64)
+        checks.finite("y", y, "Leave those rows out.")
         if not self._going_on:
             self.target_scaling_ = Scaling.of("y", y, weights)
             self._target_shape = y.shape[1:]
