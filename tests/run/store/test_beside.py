@@ -4,6 +4,7 @@ import contextlib
 import errno
 import json
 import os
+import pickle
 import shutil
 import stat
 import threading
@@ -20,7 +21,6 @@ from anchorwalk.errors import AnchorwalkError, DamagedWarning, InvalidInput, Sto
 from anchorwalk.integrations.sklearn import SAEClassifier, SAERegressor
 from anchorwalk.run.store import DiskStore, beside, folders, maintenance, manifest
 from anchorwalk.run.store.lock import LOCK, Lock
-from helpers import made_up_run
 from anchorwalk.run.store.log import LOG
 from stored import apply, call, flip, relisted, rewritten, same
 
