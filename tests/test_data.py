@@ -170,6 +170,21 @@ def test_rows_that_are_bad_stop_the_run(rows):
         run(problem, small_plan(1))
 
 
+def test_a_read_ahead_that_failed_is_tried_again(rows):
+    reader, good = streamed(rows).data.reader, rows.x
+    batches = np.arange(60).reshape(3, 20)
+    rows.x = None
+    reader._ahead[batches[1].tobytes()] = failed = reader._pool.submit(reader.rows, batches[1])
+    assert isinstance(failed.exception(), TypeError)
+    with pytest.raises(TypeError):
+        reader.next_batch(batches[1], batches[2])  # there is no way to them yet
+    rows.x = good
+    for now, later in ((1, 2), (2, 0)):
+        x, y, _ = reader.next_batch(batches[now], batches[later])
+        np.testing.assert_array_equal(x, good[batches[now]])
+        np.testing.assert_array_equal(y, rows.y[batches[now]])
+
+
 class Other(Rows):
     def __init__(self, give, count=60):
         super().__init__(np.zeros((count, 2)), np.zeros(count))

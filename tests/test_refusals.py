@@ -1,5 +1,7 @@
 """What is asked in the wrong place or out of reach is refused in words, before any work."""
 
+from collections import deque
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -64,11 +66,34 @@ def some():
         (np.array(["a", 1.5] * 10, object), "numbers such as 1.5 and texts such as 'a'"),
         (pd.Series([True, "a"] * 10), "texts such as 'a' and truth values such as True"),
         ([True, 2] * 10, "numbers such as 2 and truth values such as True"),
+        (pd.Series(["a", 1] * 10, dtype="category"), "numbers such as 1 and texts such as 'a'"),
+        (deque(["a", 1] * 10), "numbers such as 1 and texts such as 'a'"),
+        ([b"a", "b"] * 10, "bytes such as b'a' and texts such as 'b'"),
     ],
 )
 def test_labels_of_several_kinds_are_refused(labels, found):
     with pytest.raises(InvalidInput, match=f"y: got labels of several kinds: {found}"):
         SAEClassifier(budget=4).fit(X, labels)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["a", None] * 10,
+        deque(["a", None] * 10),
+        np.array(["a", np.nan] * 10, object),
+        pd.Series(["a", pd.NA] * 10, dtype="string"),
+        pd.Series(["a", None] * 10, dtype="category"),
+    ],
+)
+def test_labels_that_are_missing_are_refused(labels):
+    with pytest.raises(InvalidInput, match="y: got no label in row 1, counted from 0"):
+        SAEClassifier(budget=4).fit(X, labels)
+
+
+def test_targets_that_are_missing_are_refused():
+    with pytest.raises(InvalidInput, match=r"y: got 10 values that are not finite, the first at index \(1,\)"):
+        SAERegressor(budget=4).fit(X, np.array([1.0, None] * 10, object))
 
 
 def test_labels_of_one_kind_are_taken():

@@ -134,7 +134,8 @@ class Reader:
                 self._ahead[later.tobytes()] = self._pool.submit(self.rows, later)
             while len(self._ahead) > AHEAD:
                 self._ahead.popitem(last=False)[1].cancel()
-        return self.rows(wanted) if found is None or found.cancelled() else found.result()
+        # What failed is read again: the next try, such as that of a run that goes on, may get the rows.
+        return self.rows(wanted) if found is None or found.cancelled() or found.exception() else found.result()
 
 
 @tree.node(static=("reader",))

@@ -23,6 +23,8 @@ CHUNK = 2**20
 NOT_PLAIN = (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EACCES, errno.ENOTDIR, errno.EPERM)
 """Errors in opening that tell of the file, not of the machine."""
 MISSING = "it is missing"
+PLAIN = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
+"""For opening: no link is followed, and no pipe waited for."""
 TRIES = 20  # to put a file in the place of another that somebody else has open, on Windows
 
 
@@ -39,9 +41,8 @@ class Missing(Damaged, FileNotFoundError):
 
 def open_plain(path: Path) -> int:
     """A file's descriptor for reading; Damaged for a link, a folder, a pipe, or what may not be read or is missing."""
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
-        descriptor = os.open(path, flags)
+        descriptor = os.open(path, os.O_RDONLY | PLAIN)
     except FileNotFoundError:
         raise Missing(MISSING) from None
     except OSError as error:
@@ -52,6 +53,12 @@ def open_plain(path: Path) -> int:
         os.close(descriptor)
         raise Damaged("it is no plain file")
     return descriptor
+
+
+def identity(path: int | Path) -> tuple[int, ...]:
+    """What changes where an open file, or the one at a path, is written to or replaced."""
+    found = os.stat(path) if isinstance(path, int) else os.stat(path, follow_symlinks=False)
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def read_at(descriptor: int, count: int, start: int) -> bytes:
@@ -135,6 +142,19 @@ def _number(text: str) -> float:
 # Writing.
 
 
+def append(path: Path, line: bytes) -> None:
+    """Add a line to a plain file; what a kill cut before it stays a line of its own. Damaged for a link or a pipe."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | PLAIN, 0o666)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+            raise Damaged("it is a link or no plain file")
+        cut = found.st_size > 0 and read_at(descriptor, 1, found.st_size - 1) != b"\n"
+        os.write(descriptor, b"\n" * cut + line + b"\n")
+    finally:
+        os.close(descriptor)
+
+
 def write(path: Path, content: bytes) -> None:
     """Write a file that is there whole or not at all, also after a crash."""
     put(path, content)
@@ -152,8 +172,7 @@ def put(path: Path, content: bytes) -> None:
 def _put(path: Path, content: Iterable[bytes]) -> None:
     temporary = path.with_name(path.name + TEMPORARY)
     temporary.unlink(missing_ok=True)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(temporary, flags, 0o666)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | PLAIN, 0o666)
     try:
         try:
             for part in content:

@@ -79,7 +79,7 @@ def test_programs_that_are_damaged_or_of_another_version_are_compiled_again(tmp_
     assert totals == {total}
     assert hits >= 4
     paths = sorted(tmp_path.iterdir())
-    assert all(path.name.endswith("-cache") for path in paths)
+    assert all(path.name.endswith("-sealed") for path in paths)
     contents = [path.read_bytes() for path in paths]
     for number, (path, content) in enumerate(zip(paths, contents, strict=True)):
         middle = len(content) // 2
@@ -104,22 +104,22 @@ def test_a_program_on_disk_is_trusted_by_its_checksum_alone(tmp_path):
     kept.put("a", b"program")
     kept.put("b", b"program")
     assert kept.get("a") == b"program"
-    (tmp_path / "b-cache").write_bytes((tmp_path / "a-cache").read_bytes())
+    (tmp_path / "b-sealed").write_bytes((tmp_path / "a-sealed").read_bytes())
     assert kept.get("b") is None
-    assert [path.name for path in tmp_path.iterdir()] == ["a-cache"]
-    content = (tmp_path / "a-cache").read_bytes()
+    assert [path.name for path in tmp_path.iterdir()] == ["a-sealed"]
+    content = (tmp_path / "a-sealed").read_bytes()
     for place in range(8 * len(content)):
         changed = bytearray(content)
         changed[place // 8] ^= 1 << (place % 8)
-        (tmp_path / "a-cache").write_bytes(changed)
+        (tmp_path / "a-sealed").write_bytes(changed)
         assert kept.get("a") is None
-    for path in (tmp_path / "a-cache", tmp_path / "c-cache"):
+    for path in (tmp_path / "a-sealed", tmp_path / "c-sealed"):
         os.mkfifo(path)
     assert kept.get("a") is kept.get("c") is None
     kept.put("a", b"again")
     assert cache.Programs(tmp_path).get("a") == b"again"
     kept.put("no/such/folder", b"")  # cannot be kept: nothing happens
-    assert [path.name for path in tmp_path.iterdir()] == ["a-cache"]
+    assert [path.name for path in tmp_path.iterdir()] == ["a-sealed"]
 
 
 def test_without_a_place_for_checksums_nothing_is_kept(tmp_path):
@@ -151,6 +151,15 @@ def test_a_folder_that_jax_has_already_is_left_as_it_is(tmp_path):
     found, _, _, changed = run(**folders)
     assert (found, changed) == (str(tmp_path / "jax"), [])
     assert not (tmp_path / "mine").exists()
+
+
+def test_programs_that_jax_itself_keeps_in_the_folder_are_left_to_it(tmp_path):
+    path, kept = tmp_path / "a-cache", cache.Programs(tmp_path)  # the name that JAX gives to a program with this key
+    path.write_bytes(b"JAX's own")
+    assert kept.get("a") is None
+    kept.put("a", b"program")
+    assert kept.get("a") == b"program"
+    assert path.read_bytes() == b"JAX's own"
 
 
 def test_what_cannot_be_kept_is_no_error(tmp_path):

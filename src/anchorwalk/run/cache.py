@@ -19,7 +19,7 @@ from anchorwalk.files import Damaged
 
 SEAL = 32  # bytes of a checksum, before the program
 LONGEST = 2**31  # bytes of a program that are read
-ENDING = "-cache"
+ENDING = "-sealed"  # of names: JAX's own, which may be in the same folder, end otherwise
 
 
 class Programs:

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import json
 import os
+import pickle
 import shutil
 import stat
 import threading
@@ -18,8 +19,9 @@ from anchorwalk import files
 from anchorwalk.app import tables
 from anchorwalk.errors import AnchorwalkError, DamagedWarning, InvalidInput, StoreDamaged, StoreFailed
 from anchorwalk.integrations.sklearn import SAEClassifier, SAERegressor
-from anchorwalk.run.store import beside, folders, maintenance, manifest
+from anchorwalk.run.store import DiskStore, beside, folders, maintenance, manifest
 from anchorwalk.run.store.lock import LOCK, Lock
+from anchorwalk.run.store.log import LOG
 from helpers import made_up_run
 from stored import apply, call, flip, relisted, rewritten, same
 
@@ -184,6 +186,50 @@ def test_crafted_classes(tmp_path, classifier, classes):
         SAEClassifier.load(tmp_path / "run")
 
 
+def test_a_folder_that_is_another_runs_now_is_left_alone(tmp_path, regressor):
+    folder = tmp_path / "run"
+    regressor.save(folder)
+    model = SAERegressor.load(folder)
+    shutil.rmtree(folder)
+    SAERegressor("ae", budget=4, chains=2, hidden=(3,), random_state=1).fit(X, X[:, 0]).save(folder)
+    before = contents(folder)
+    for out in (folder, tmp_path / "copy"):
+        with pytest.raises(InvalidInput, match="with a run of other arguments: key was"):
+            model.save(out)
+    assert contents(folder) == before
+    assert not (tmp_path / "copy").exists()
+    for path in folder.iterdir():
+        path.unlink()
+    with pytest.raises(StoreDamaged, match=r"has no run\.json any more"):
+        model.save(folder)
+
+
+def test_what_load_would_refuse_is_not_saved(tmp_path):
+    model = SAERegressor("ae", budget=4, chains=2, hidden=(3,), random_state=0, quantiles=0.5).fit(X, X[:, 0])
+    model.save(tmp_path / "run")
+    np.testing.assert_array_equal(SAERegressor.load(tmp_path / "run").predict(X), model.predict(X))
+    for changed, message in (
+        ({"quantiles": [[0.5, 0.6]]}, "parameters that have no JSON form"),
+        ({"noise": "loud"}, "parameters that have no JSON form .*noise: got 'loud'"),
+        ({"hidden": (3, 3)}, "parameters were changed after its fit"),
+        ({"hidden": (4,)}, "parameters were changed after its fit"),
+        ({"noise": 0.5}, "parameters were changed after its fit"),
+    ):
+        former = model.get_params()
+        with pytest.raises(InvalidInput, match=message):
+            model.set_params(**changed).save(tmp_path / "other")
+        model.set_params(**former)
+    assert not (tmp_path / "other").exists()
+
+
+def test_an_estimator_without_its_chains_is_not_saved(tmp_path, regressor):
+    regressor.save(tmp_path / "run")
+    model = pickle.loads(pickle.dumps(SAERegressor.load(tmp_path / "run")))  # noqa: S301  # our own bytes
+    with pytest.raises(InvalidInput, match="save: got an estimator unpickled without its chains"):
+        model.save(tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
 def test_parameters_of_numpy_are_saved_and_others_refused(tmp_path):
     model = SAERegressor("ae", budget=np.int64(4), chains=np.int64(2), hidden=(3,), random_state=0).fit(X, X[:, 0])
     model.save(tmp_path / "run")
@@ -232,7 +278,7 @@ def holes(path, content):
     os.truncate(path, 2**40)
 
 
-FILES = ["run.json", NAME, "table.json", "members-000001-000000.safetensors", "state-000002-000000.safetensors"]
+FILES = ["run.json", NAME, "table.json", LOG, "members-000001-000000.safetensors", "state-000002-000000.safetensors"]
 
 
 @pytest.mark.filterwarnings("ignore::anchorwalk.errors.DamagedWarning")
@@ -243,11 +289,16 @@ def test_what_is_no_plain_file_is_named_soon(tmp_path, put, name):
     made_up_run(folder)
     for other in (NAME, "table.json"):
         beside.write(folder, other, b"{}")
+    DiskStore(folder).note({"event": "sent again", "losses": ["killed"]})
     before = (folder / name).read_bytes()
     (folder / name).unlink()
     put(folder / name, before)
     tracemalloc.start()
     assert list(soon(maintenance.verify, folder)) == [name]
+    code, out = soon(call, "runs", tmp_path)
+    assert code == 0
+    assert ("1 damaged files" in out) == (name != "run.json")  # its copy is whole
+    assert soon(DiskStore(folder).note, {"event": "sent again", "losses": []}) is None
     assert isinstance(soon(SAERegressor.load, folder), StoreDamaged)  # {} is none, whatever else
     assert isinstance(soon(tables.load, folder), StoreDamaged)
     assert isinstance(soon(aw.load, folder, apply), aw.Posterior)
@@ -464,6 +515,17 @@ def test_pruning_can_be_killed(tmp_path):
         if not machine.dead:
             break
     assert kill_at > 5
+
+
+def test_what_another_killed_command_left_is_removed(tmp_path):
+    made_up_run(tmp_path / "a")
+    part = tmp_path / "out.unfinished"
+    part.mkdir()
+    for name in ("members-000009-000000.safetensors", "state-000009-000000.safetensors.tmp", NAME, "run.backup.json"):
+        (part / name).write_bytes(b"left")
+    maintenance.thin(tmp_path / "a", tmp_path / "out", 1)
+    maintenance.thin(tmp_path / "a", tmp_path / "again", 1)
+    assert contents(tmp_path / "out") == contents(tmp_path / "again")
 
 
 def test_unfinished_folders_are_listed(tmp_path):

@@ -5,6 +5,7 @@ import gc
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -242,6 +243,35 @@ def test_files_that_vanish_are_named_each_time(tmp_path):
     folder.rmdir()
     with pytest.raises(StoreDamaged, match="no longer in"):
         late[1, 0]
+
+
+def test_a_file_that_is_changed_after_it_was_compared_is_compared_again(tmp_path):
+    folder = tmp_path / "run"
+    made_up_run(folder)
+    path = folder / "members-000001-000000.safetensors"
+    loaded, before = aw.load(folder, apply), path.read_bytes()
+    for number, place in enumerate(((0, 1), (1, 1))):  # a file that is not open, and one that is
+        flip(path)
+        os.utime(path, ns=(0, 2 * number))  # clocks of file systems are too coarse for this test
+        with pytest.raises(StoreDamaged, match="its checksum does not fit its content"):
+            loaded[place]
+        path.write_bytes(before)
+        os.utime(path, ns=(0, 2 * number + 1))
+        assert loaded[place].info.index == 1
+
+
+@pytest.mark.parametrize("blocks", [((0, 1),), ((0,), (1,))])
+def test_another_run_in_the_folder_is_not_taken_for_this_one(tmp_path, blocks):
+    folder = tmp_path / "run"
+    made_up_run(folder, blocks=blocks, header={"key": "0"})
+    loaded, store = aw.load(folder, apply), DiskStore(folder)
+    begin(store, LIKE, about_of((0, 1), 3))
+    store.end()
+    shutil.rmtree(folder)
+    made_up_run(folder, header={"key": "1"}, seed=1)  # in a file of the same name and size, or of another name
+    for read in (loaded.__getitem__, lambda place: store.member(*place)):
+        with pytest.raises(StoreDamaged, match=r"checksum does not fit|is no longer in"):
+            read((1, 0))
 
 
 # The manifest and its copy

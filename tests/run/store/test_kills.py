@@ -34,7 +34,7 @@ PLANS = {
 }
 MEMBERS = 20  # made-up ones of each chain
 X = np.random.default_rng(0).normal(size=(40, 2))
-FIT = {"method": "ae", "budget": 40, "chains": 4, "hidden": (3,), "random_state": 0}
+FIT = {"budget": 40, "chains": 2, "hidden": (3,), "random_state": 0}  # of sequential ensembles
 CHILD = """
 import sys
 sys.path[:0] = [sys.argv[1], sys.argv[1] + "/run/store"]
@@ -60,7 +60,7 @@ def save_from_memory(folder):
 
 
 def fit(folder):
-    table, settings = pd.read_csv(folder / "t.csv"), tables.FitSettings(target="y", budget=40, method="ae", hidden=(3,))
+    table, settings = pd.read_csv(folder / "t.csv"), tables.FitSettings(target="y", budget=40, chains=2, hidden=(3,))
     tables.fit(table, settings, folder / "out")
 
 

@@ -12,7 +12,7 @@ import pytest
 import anchorwalk as aw
 from anchorwalk import files
 from anchorwalk.errors import InvalidInput, NoLockWarning, StoreFailed
-from anchorwalk.run.store import DiskStore, lock, maintenance, writer
+from anchorwalk.run.store import DiskStore, lock, maintenance, manifest, writer
 from anchorwalk.run.store.lock import LOCK, Lock
 from helpers import about_of, begin, made_up_round, made_up_run
 from stored import apply, same
@@ -26,8 +26,8 @@ def begun(folder, members=4):
     return store
 
 
-def commit(store, index):
-    one = made_up_round(LIKE, (0, 1), index)
+def commit(store, index, seed=0):
+    one = made_up_round(LIKE, (0, 1), index, seed)
     store.commit(one)
     return {(chain, index): one.member(lane, 0) for lane, chain in enumerate((0, 1))}
 
@@ -52,7 +52,7 @@ def test_a_second_writer_ends_the_first(tmp_path, remove):
         kept |= commit(second, index)
     for _ in range(2):
         with pytest.raises(StoreFailed, match=r"no longer the one that this run writes to: its file 'lock' was rem"):
-            commit(first, 1)
+            commit(first, 1, seed=1)  # not even a file of members is replaced
     with pytest.raises(StoreFailed, match="no longer the one"):
         first.fail(1)
     first.end()
@@ -87,9 +87,24 @@ def test_a_folder_that_goes_while_it_is_written_to(tmp_path, monkeypatch):
     monkeypatch.setattr(writer.files, "put", put_and_lose)
     with pytest.raises(StoreFailed, match="no longer the one"):
         commit(first, 0)
+    assert manifest.read(folder).members == ()
     kept = commit(second[0], 0)
     second[0].end()
     assert same(aw.load(folder, apply), kept)
+
+
+def test_a_folder_that_goes_between_two_files_is_said_to_be_gone(tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    store, put = begun(folder), files.put
+
+    def put_and_lose(path, content):
+        put(path, content)
+        shutil.rmtree(folder)
+
+    monkeypatch.setattr(writer.files, "put", put_and_lose)
+    with pytest.raises(StoreFailed, match="no longer the one that this run writes to: it is gone"):
+        commit(store, 0)
+    store.end()
 
 
 def test_pruning_stops_too(tmp_path, monkeypatch):

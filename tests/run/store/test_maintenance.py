@@ -1,5 +1,7 @@
 """Runs without their networks: listed, verified, thinned, merged, pruned, from the command line too."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -69,12 +71,46 @@ def test_lost_workers_are_listed(tmp_path):
     store.note({"event": "given up", "chains": [1], "call": 3, "losses": ["killed"]})
     with (tmp_path / "run" / "log.jsonl").open("a") as log:
         log.write('{"event": "sent ag')
+    store.note({"event": "sent again", "chains": [0], "call": 2, "losses": []})  # on a line of its own
+    assert len((tmp_path / "run" / "log.jsonl").read_text().splitlines()) == 5
     summary = maintenance.summarize(tmp_path / "run")
     assert (summary.losses, summary.given_up) == (4, (1,))  # chain 0 has done call 2 since
     out = call("runs", tmp_path)[1]
     assert "4 workers lost" in out
     assert "given up: chains 1" in out
     assert maintenance.verify(tmp_path / "run") == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[" * 10**5,
+        '{"losses": [], "event": "given up", "chains": [Infinity], "call": 9}',
+        '{"losses": [], "event": "given up", "chains": ["0", 10000000000], "call": 9}',
+        '{"losses": 7}',
+        "7",
+        "\udcff",
+    ],
+)
+def test_a_log_of_another_hand_does_not_break_the_listing(tmp_path, line):
+    made_up_run(tmp_path / "run")
+    (tmp_path / "run" / "log.jsonl").write_bytes(line.encode(errors="surrogateescape") + b"\n")
+    DiskStore(tmp_path / "run").note({"event": "given up", "chains": [1], "call": 3, "losses": ["killed"]})
+    code, out = call("runs", tmp_path)
+    assert code == 0
+    assert "1 workers lost" in out
+    assert "given up: chains 1;" in out
+
+
+def test_a_log_is_no_way_out_of_the_folder(tmp_path):
+    made_up_run(tmp_path / "run")
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    for put in (os.symlink, os.link):
+        put(precious, tmp_path / "run" / "log.jsonl")
+        DiskStore(tmp_path / "run").note({"event": "sent again"})
+        (tmp_path / "run" / "log.jsonl").unlink()
+    assert precious.read_text() == "mine"
 
 
 def test_thinning_copies_every_kth_member(tmp_path):

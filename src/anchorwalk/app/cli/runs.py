@@ -1,6 +1,5 @@
 """`anchorwalk runs`, `verify`, `thin`, `merge` and `prune`: stored runs, without the networks that made them."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -11,10 +10,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from anchorwalk import checks
+from anchorwalk import checks, files
 from anchorwalk.app.cli.errors import shown
 from anchorwalk.errors import AnchorwalkError
-from anchorwalk.run.store import maintenance
+from anchorwalk.run.store import beside, maintenance
 from anchorwalk.run.store.folders import UNFINISHED
 
 console = Console()
@@ -121,8 +120,8 @@ def prune(
 def _target(run: Path) -> str:
     """What a run of `anchorwalk fit` predicts; empty for other runs."""
     try:
-        return f"{json.loads((run / 'table.json').read_bytes())['target']['name']}: "
-    except (OSError, ValueError, KeyError, TypeError):
+        return f"{files.from_json(beside.read(run, 'table.json'))['target']['name']}: "
+    except (AnchorwalkError, OSError, ValueError, KeyError, TypeError):
         return ""
 
 

@@ -35,6 +35,8 @@ from anchorwalk.types import HostArray
 STEP_SIZE = 0.2
 """Step of the anchors' walk between members, in prior standard deviations."""
 SEEDS = np.iinfo(np.int32).max
+RESULTS = ("posterior_", "diagnosis_", "calibration_scores_")
+"""What belongs to one set of members: all of it goes when they do."""
 FEW, CALL, CALL_FEW = 1024, 1024, 64
 """Up to FEW rows are predicted CALL_FEW at a time, more of them CALL at a time.
 
@@ -159,6 +161,8 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         if going_on and self._frozen:
             remedy = "Continue from save() and load(), or set warm_start=False."
             checks.reject("fit with warm_start", "an estimator unpickled without its chains", "its chains", remedy)
+        if not going_on:
+            self._forget("plan_", *RESULTS)
         x, y, encoder = self._learned(x, y, seed, **checked)
         weights = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
         weights = weights * self._row_weights(y)
@@ -206,6 +210,14 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         self._diagnose(*data)
         return self
 
+    def _forget(self, *names: str) -> None:
+        """Forget what an earlier fit found: one that fails half-way must not predict with parts of both."""
+        for name in names:
+            self.__dict__.pop(name, None)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "posterior_")
+
     def _diagnose(self, x: HostArray, y: HostArray) -> None:
         """Diagnose the fit on some of its rows, as many as `predict` takes at once: its program is compiled once."""
         if not len(self.posterior_):
@@ -221,8 +233,8 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         checks.choice("encoding", self.encoding, ENCODINGS)
         refuse_source("X", x)
         if not is_table(x):
-            return *validate_data(self, x, y, dtype=np.float64, **checked), None
-        validate_data(self, x, skip_check_array=True)
+            return *validate_data(self, x, y, dtype=np.float64, reset=not self._going_on, **checked), None
+        validate_data(self, x, skip_check_array=True, reset=not self._going_on)
         _, y = check_X_y(np.zeros((len(x), min(1, x.shape[1]))), y, **checked)
         classes = len(np.unique(y)) if is_classifier(self) else 0
         encoder = Encoder.choose(x, self.encoding, classes, seed)
@@ -249,10 +261,9 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
             self.plan_ = plan
             return found
 
-        if self.seconds is None:
-            self.posterior_ = run(plan)
-        else:
-            self.posterior_ = planning.until(self.seconds, plan, run)
+        found = run(plan) if self.seconds is None else planning.until(self.seconds, plan, run)
+        self._forget(*RESULTS)
+        self.posterior_ = found
         self.n_iter_ = self.plan_.epochs
 
     @property
@@ -310,15 +321,14 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
             posterior = state.pop("posterior_")
             if not isinstance(self._store, MemoryStore):
                 state["_store"], state["_frozen"] = saving.in_memory(posterior), True
-            state["_infos"] = posterior.infos
-            state["_settings"] = dict(posterior.settings), posterior.complete, posterior.failed
+            rest = posterior.infos, dict(posterior.settings), posterior.complete, posterior.failed
+            state["_posterior"] = posterior.likelihood, *rest
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        if "_infos" in state:
-            infos, settings = self.__dict__.pop("_infos"), self.__dict__.pop("_settings")
-            self.posterior_ = Posterior(self._store, self._network().apply, self._likelihood(), infos, *settings)
+        if "_posterior" in state:
+            self.posterior_ = Posterior(self._store, self._network().apply, *self.__dict__.pop("_posterior"))
 
     def _as_prior(self, gain: float, noise: bool) -> Prior:
         if isinstance(self.prior, Prior):

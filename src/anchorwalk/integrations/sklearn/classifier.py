@@ -27,24 +27,28 @@ def normalised(prediction: Prediction, rows: int) -> HostArray:
 
 def _check_labels(y: Any) -> None:
     """Refuse labels that are missing or of several kinds: NumPy cannot order them, or makes all of them text."""
-    plain = isinstance(y, list | tuple) or str(getattr(y, "dtype", None)) == "object"
-    missing = y.isna() if hasattr(y, "isna") else [_is_missing(label) for label in y] if plain else ()
-    if np.ndim(missing) == 1 and np.any(missing):
-        given = f"no label in row {int(np.argmax(missing))}, counted from 0"
-        checks.reject("y", given, "a class for each row", "Leave such rows out.")
-    kinds = {kind: repr(label) for label in reversed(list(y)) if (kind := _kind(label)) is not None} if plain else {}
+    if str(getattr(y, "dtype", "object")) not in ("object", "category", "string", "str") or not np.iterable(y):
+        return
+    kinds: dict[str, str] = {}
+    for row, label in enumerate(y):
+        if _is_missing(label):
+            given = f"no label in row {row}, counted from 0"
+            checks.reject("y", given, "a class for each row", "Leave such rows out.")
+        if (kind := _kind(label)) is not None:
+            kinds.setdefault(kind, repr(label))
     if len(kinds) > 1:
         found = " and ".join(f"{kind} such as {label}" for kind, label in sorted(kinds.items()))
         checks.reject("y", f"labels of several kinds: {found}", "texts alone, or numbers alone", "Use text for all.")
 
 
 def _is_missing(label: Any) -> bool:
-    return label is None or (not isinstance(label, str) and str(label) in ("nan", "<NA>", "NaT"))
+    missing = label is None or type(label).__name__ in ("NAType", "NaTType")
+    return missing or (isinstance(label, float) and label != label)
 
 
 def _kind(label: Any) -> str | None:
-    """The kind of a label; None for what others refuse, such as rows of several labels."""
-    kinds = {"texts": str, "truth values": bool | np.bool_, "numbers": int | float | np.number}
+    """The kind of a label; None for what scikit-learn refuses, such as rows of several labels."""
+    kinds = {"texts": str, "truth values": bool | np.bool_, "numbers": int | float | np.number, "bytes": bytes}
     return next((kind for kind, types in kinds.items() if isinstance(label, types)), None)
 
 
@@ -99,6 +103,8 @@ class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
         >>> model.predict([[-1.0], [1.0]]).tolist()
         ['no', 'yes']
     """
+
+    classes_: HostArray
 
     def __init__(
         self,
@@ -213,6 +219,8 @@ class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
             weighted = ", with a weight above zero" if len(classes) > 1 else ""
             given = f"one class alone, {present.tolist()[0]!r}{weighted}"
             checks.reject("y", given, "two classes or more", "There is nothing to tell apart.")
+        if self._going_on and classes.tolist() != self.classes_.tolist():
+            checks.reject("fit with warm_start", "other classes", "those of the first fit", "Set warm_start=False.")
         self.classes_ = classes
         return numbers.astype(np.int32)
 

@@ -13,6 +13,7 @@ from anchorwalk.methods.deep_ensemble import DeepEnsemble
 from anchorwalk.methods.sae import SAE
 from anchorwalk.optimizers import Adam, Training
 from anchorwalk.plan.plan import Plan
+from anchorwalk.posterior.posterior import Posterior
 from anchorwalk.walks import GuidedWalk
 
 METHODS = ("sae", "ae", "deep_ensemble")
@@ -77,7 +78,7 @@ def grown(plan: Plan, budget: int) -> Plan:
     return replace(plan, chains=max(plan.chains, more.chains), members=max(plan.members, more.members))
 
 
-def until(seconds: float, plan: Plan, run: Callable[[Plan], Any]) -> Any:
+def until(seconds: float, plan: Plan, run: Callable[[Plan], Posterior]) -> Posterior:
     """Run a plan's first trainings, whatever they take, and then more of it until about so many seconds are over."""
     checks.positive("seconds", seconds)
     began = time.perf_counter()
@@ -87,7 +88,7 @@ def until(seconds: float, plan: Plan, run: Callable[[Plan], Any]) -> Any:
     found = run(plan)
     if time.perf_counter() - began >= seconds:
         return found
-    while more:
+    while more and found.complete:  # else it was interrupted
         before = time.perf_counter()
         plan = replace(plan, chains=plan.chains + more * (not walks), members=plan.members + more * walks)
         found = run(plan)

@@ -11,7 +11,7 @@ from sklearn.utils.validation import _check_sample_weight
 from anchorwalk import checks
 from anchorwalk.errors import ScaleWarning, warn
 from anchorwalk.integrations.sklearn import conformal, networks
-from anchorwalk.integrations.sklearn.base import STEP_SIZE, Ensemble
+from anchorwalk.integrations.sklearn.base import RESULTS, STEP_SIZE, Ensemble
 from anchorwalk.integrations.sklearn.encoding import is_table
 from anchorwalk.integrations.sklearn.networks import Maker
 from anchorwalk.integrations.sklearn.scaling import FARTHEST, Scaling
@@ -175,15 +175,18 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
             _levels("quantiles", self.quantiles)
         seed, checked = self._next_seed(), {"multi_output": True, "y_numeric": True}
         held = self._held_back(X, y, sample_weight, seed, checked)
-        if held is None:
-            self._fit(X, y, sample_weight, seed, **checked)
-            self.calibration_scores_ = None
-            return self
         (x, new), (y, truth), (weights, _) = (self._parts(values, held) for values in (X, y, sample_weight))
-        self._fit(x, y, weights, seed, **checked)
-        mean, std = self._moments(*self._predicted(new))
-        self.calibration_scores_ = conformal.scores_of(np.asarray(truth, np.float64), mean, std)
+        try:
+            self._fit(x, y, weights, seed, **checked)
+            self.calibration_scores_ = None if held is None else self._scores(new, np.asarray(truth, np.float64))
+        finally:
+            if not hasattr(self, "calibration_scores_"):  # it was interrupted
+                self._forget(*RESULTS)
         return self
+
+    def _scores(self, x: Any, truth: HostArray) -> HostArray:
+        """Distances of targets from their predictions, for calibration."""
+        return conformal.scores_of(truth, *self._moments(*self._predicted(x)))
 
     def _held_back(self, x: Any, y: Any, weights: Any, seed: int, checked: dict[str, Any]) -> HostArray | None:
         """Which rows calibration holds back, all of them checked before any is trained on; None without it."""
@@ -193,16 +196,17 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
             numbers, _ = check_X_y(numbers, y, dtype=np.float64, **checked)
             weights = _check_sample_weight(weights, numbers, dtype=np.float64, ensure_non_negative=True)
             held = conformal.held_back(self.calibrate, weights, seed)
-        if self._going_on and (held is None) != (self.calibration_scores_ is None):
+        former = getattr(self, "calibration_scores_", held)  # missing where the fit before did not end
+        if self._going_on and (held is None) != (former is None):
             given, remedy = f"calibrate={self.calibrate!r}, with other rows to train on", "Set warm_start=False."
             checks.reject("fit with warm_start", given, "the rows of the first fit", remedy)
         return held
 
     @staticmethod
-    def _parts(values: Any, held: HostArray) -> tuple[Any, Any]:
+    def _parts(values: Any, held: HostArray | None) -> tuple[Any, Any]:
         """The rows to train on and those held back, in their order."""
-        if values is None:
-            return None, None
+        if values is None or held is None:
+            return values, None
         rows = np.flatnonzero(~held), np.flatnonzero(held)
         return _safe_indexing(values, rows[0]), _safe_indexing(values, rows[1])
 
@@ -288,6 +292,8 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
         if self.calibration_scores_ is None:
             found = self.target_scaling_.back(prediction.quantile(levels)[:, :rows])
         else:
+            if not levels.size or not ((levels > 0) & (levels < 1)).all():
+                checks.reject("quantiles", quantiles, "probabilities strictly between 0 and 1", "Choose such.")
             mean, std = self._moments(prediction, rows)
             away = [np.sign(q - 0.5) * conformal.distance(self.calibration_scores_, abs(2 * q - 1)) for q in levels]
             found = np.stack([mean + one * std for one in away])
@@ -307,6 +313,7 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
 
     def _targets(self, y: Any, weights: HostArray) -> HostArray:
         y = np.asarray(y, np.float64)
+        checks.finite("y", y, "Leave those rows out.")
         if not self._going_on:
             self.target_scaling_ = Scaling.of("y", y, weights)
             self._target_shape = y.shape[1:]

@@ -21,8 +21,10 @@ from anchorwalk.posterior.load import load as load_run
 from anchorwalk.posterior.posterior import Posterior
 from anchorwalk.prior import Prior
 from anchorwalk.run.store import DiskStore, MemoryStore, Round, beside, folders
+from anchorwalk.run.store.base import check_same
 from anchorwalk.run.store.manifest import NAME as RUN
 from anchorwalk.run.store.manifest import read
+from anchorwalk.run.store.serialise import leaves_to_json
 from anchorwalk.serial import from_json
 
 NAME = "estimator.json"
@@ -41,10 +43,23 @@ def save(estimator: Any, folder: Path) -> None:
     """Write the members, where they are not there yet, and then the estimator.
 
     Raises:
-        InvalidInput: A prior or classes that have no JSON form, or a folder with something else in it.
+        InvalidInput: A prior or classes that have no JSON form, a folder with something else in it, or no chains.
+        StoreDamaged: The folder of the members has no run any more.
     """
-    encoded = _encoded(_form(estimator))
+    if estimator._frozen:
+        given, remedy = (
+            "an estimator unpickled without its chains",
+            "Save the one that was pickled, or pickle this one.",
+        )
+        checks.reject("save", given, "one with its chains", remedy)
+    encoded = _encoded(type(estimator), _form(estimator))
     store = estimator._store
+    found = read(store.folder) if isinstance(store, DiskStore) else None
+    if isinstance(store, DiskStore):
+        if found is None:
+            raise StoreDamaged(f"{store.folder}, which holds the members, has no {RUN} any more")
+        check_same(found.header, estimator.posterior_.settings, f"the folder {store.folder}")
+    _check_network(estimator)
     if isinstance(store, DiskStore) and store.folder.resolve() == folder.resolve():
         beside.write(folder, NAME, encoded)
         return
@@ -53,10 +68,7 @@ def save(estimator: Any, folder: Path) -> None:
             "save", f"{str(folder)!r} with a run in it", "a new folder", "Choose another: nothing is overwritten."
         )
     with folders.new(folder) as (new, lock):
-        if isinstance(store, DiskStore):
-            found = read(store.folder)
-            if found is None:
-                raise StoreDamaged(f"{store.folder}, which holds the members, has no {RUN} any more")
+        if found is not None:
             folders.copy_files(store.folder, found, new)
             replace(found, beside=()).write(new)
         else:
@@ -64,6 +76,17 @@ def save(estimator: Any, folder: Path) -> None:
             target._lock = lock
             store.copy_to(target)
         beside.write(new, NAME, encoded, lock)
+
+
+def _check_network(estimator: Any) -> None:
+    """Refuse members of another network than the parameters say now: `load` makes it from these."""
+    posterior = estimator.posterior_
+    if posterior.infos:
+        members = posterior[posterior.infos[0][:2]].params
+        like = jax.eval_shape(estimator._network().init, jax.random.key(0))
+        if leaves_to_json(like) != leaves_to_json(members):
+            given, remedy = "an estimator whose parameters were changed after its fit", "Set them back, or fit again."
+            checks.reject("save", given, "those that it was fitted with", remedy)
 
 
 def in_memory(posterior: Posterior) -> MemoryStore:
@@ -115,8 +138,8 @@ def load(cls: type, folder: Path, network: Any) -> Any:
     return estimator
 
 
-def _encoded(form: dict[str, Any]) -> bytes:
-    """JSON; NumPy's numbers, which parameters may be, as plain ones."""
+def _encoded(cls: type, form: dict[str, Any]) -> bytes:
+    """JSON, with NumPy's numbers, which parameters may be, as plain ones; refused where `load` would refuse it."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, np.generic):
@@ -124,7 +147,9 @@ def _encoded(form: dict[str, Any]) -> bytes:
         raise TypeError(f"a {type(value).__name__}")
 
     try:
-        return json.dumps(form, indent=1, allow_nan=False, default=plain).encode()
+        content = json.dumps(form, indent=1, allow_nan=False, default=plain).encode()
+        _checked(cls, json.loads(content)["params"])
+        return content
     except (TypeError, ValueError) as error:
         remedy = "Use set_params(...) with such values, and save again."
         checks.reject("save", f"parameters that have no JSON form ({error})", "texts and finite numbers", remedy)
@@ -165,7 +190,7 @@ def _form(estimator: Any) -> dict[str, Any]:
         params["random_state"] = None  # the seed that was drawn from it is kept
     params["store"] = None
     if params.get("quantiles") is not None:
-        params["quantiles"] = np.asarray(params["quantiles"], np.float64).tolist()
+        params["quantiles"] = np.atleast_1d(np.asarray(params["quantiles"], np.float64)).tolist()
     if isinstance(params.get("class_weight"), dict):  # pairs, since JSON has texts alone as names
         pairs = params["class_weight"].items()
         params["class_weight"] = [

@@ -1,10 +1,7 @@
 """Members on disk, in a format that `docs/format.md` describes; one process writes to a run at a time."""
 
-import json
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -12,14 +9,13 @@ from typing import Any
 from anchorwalk import checks, files
 from anchorwalk.errors import StoreDamaged
 from anchorwalk.methods.base import Member, MemberInfo, State
-from anchorwalk.run.store import serialise
+from anchorwalk.run.store import log, serialise
 from anchorwalk.run.store.base import Header, Like, Progress, Round, check_same
 from anchorwalk.run.store.lock import LOCK, Lock
 from anchorwalk.run.store.manifest import COPY, NAME, Manifest, read, understood
 from anchorwalk.run.store.reader import Reader
 from anchorwalk.run.store.writer import Writer
 
-LOG = "log.jsonl"
 BEFORE = {LOCK, NAME + files.TEMPORARY, COPY + files.TEMPORARY}  # left by a run killed before its first manifest
 
 
@@ -146,10 +142,8 @@ class DiskStore:
         self._writing().fail(chain)
 
     def note(self, event: Mapping[str, Any]) -> None:
-        """Add a line to the run's log; no run is worth losing for it."""
-        now = datetime.now().astimezone().isoformat(timespec="seconds")
-        with suppress(OSError), (self.folder / LOG).open("a", encoding="utf-8") as log:
-            log.write(json.dumps({"time": now, **event}) + "\n")
+        """Add a line to the run's log."""
+        log.note(self.folder, event)
 
     def end(self) -> None:
         """Let others write; the run can still be read."""

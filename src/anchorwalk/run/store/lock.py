@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from types import ModuleType
 
-from anchorwalk import checks
+from anchorwalk import checks, files
 from anchorwalk.errors import NoLockWarning, StoreFailed, warn
 
 fcntl: ModuleType | None
@@ -124,8 +124,7 @@ class Lock:
 
 
 def _flags() -> int:
-    names = ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY", "O_NOINHERIT")
-    return os.O_RDWR | os.O_CREAT | sum(getattr(os, name, 0) for name in names)
+    return os.O_RDWR | os.O_CREAT | files.PLAIN | getattr(os, "O_NOINHERIT", 0)
 
 
 def _unlock(descriptor: int) -> None:

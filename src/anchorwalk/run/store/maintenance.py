@@ -1,6 +1,5 @@
 """What can be done with a stored run without the network that made it: look, verify, thin, merge, prune."""
 
-import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,8 +15,8 @@ from anchorwalk.errors import Status, StoreDamaged
 from anchorwalk.files import Damaged
 from anchorwalk.run.store import beside, folders
 from anchorwalk.run.store.base import check_same
-from anchorwalk.run.store.disk import LOG
 from anchorwalk.run.store.lock import LOCK, Lock
+from anchorwalk.run.store.log import LOG, losses
 from anchorwalk.run.store.manifest import COPY, NAME, Manifest, Part, check_counts, parse, read, understood
 from anchorwalk.run.store.reader import Reader
 from anchorwalk.run.store.writer import LARGE, MERGED, alike, joined, put_members, sweep
@@ -36,7 +35,7 @@ class Summary(NamedTuple):
     seconds_left: float | None  # an estimate from the time of the members so far; None where that is not known
     diverged: int  # members that are not finite
     bytes: int  # of all files
-    damaged: int  # files that are missing or not whole, as far as sizes and headers tell
+    damaged: int  # files that are missing or not whole, those of the run as far as sizes and headers tell
     losses: int  # workers that died with a call of the run
     given_up: tuple[int, ...]  # chains that were given up for that, and have not continued since
 
@@ -51,7 +50,7 @@ def find(folder: Path) -> list[Path]:
 
 
 def summarize(folder: Path) -> Summary:
-    """The summary of a run; only the headers of its files are read."""
+    """The summary of a run; no more than the headers of its members' files are read."""
     reader = _opened(folder, verify=False)
     about, derived = reader.manifest.about, reader.manifest.about.get("derived")
     with understood(folder):
@@ -64,7 +63,7 @@ def summarize(folder: Path) -> Summary:
         task = f"{_targets(about['likelihood']['name'], noise)}, {size:,} parameters, {about['rows']:,} rows"
     spent = sum(info.seconds for info in infos)
     left = spent / epochs * max(0, epochs_planned - epochs) if epochs and not derived else math.nan
-    losses, given_up = _lost(folder, {chain: done.calls for chain, done in reader.progress().items()})
+    lost = losses(folder, {chain: done.calls for chain, done in reader.progress().items()})
     return Summary(
         task=task,
         members=len(infos),
@@ -74,9 +73,9 @@ def summarize(folder: Path) -> Summary:
         seconds_left=left if math.isfinite(left) else None,
         diverged=sum(info.status != Status.OK for info in infos),
         bytes=sum(part.bytes for part in reader.manifest.parts),
-        damaged=len(reader.damaged),
-        losses=losses,
-        given_up=given_up,
+        damaged=len(reader.damaged) + len(_damaged_others(folder, reader.manifest)),
+        losses=lost.workers,
+        given_up=lost.given_up,
     )
 
 
@@ -85,19 +84,6 @@ def _targets(likelihood: str, noise: bool) -> str:
     if likelihood == "HeteroscedasticNormal":
         return f"normal, {'constant' if noise else 'varying'} noise"
     return likelihood
-
-
-def _lost(folder: Path, calls: Mapping[int, int]) -> tuple[int, tuple[int, ...]]:
-    """Workers that the run's log says were lost, and chains given up that have no more calls than then."""
-    losses, given_up = 0, set[int]()
-    with suppress(OSError), (folder / LOG).open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            with suppress(ValueError, TypeError, KeyError):  # a kill may have cut the last line
-                event = json.loads(line)
-                losses += len(event["losses"])
-                if event["event"] == "given up":
-                    given_up |= {int(chain) for chain in event["chains"] if calls.get(chain, 0) <= event["call"]}
-    return losses, tuple(sorted(given_up))
 
 
 def _passes(plan: Mapping[str, Any], calls: int) -> float:
@@ -112,7 +98,7 @@ def _passes(plan: Mapping[str, Any], calls: int) -> float:
 def verify(folder: Path) -> dict[str, str]:
     """Read every file of a run and compare its checksum: files that are not whole, and why."""
     reader = _opened(folder, verify=True)
-    return {**_damaged_manifests(folder), **reader.damaged, **beside.damaged(folder, reader.manifest)}
+    return {**_damaged_manifests(folder), **reader.damaged, **_damaged_others(folder, reader.manifest)}
 
 
 def _damaged_manifests(folder: Path) -> dict[str, str]:
@@ -124,6 +110,12 @@ def _damaged_manifests(folder: Path) -> dict[str, str]:
         except Damaged as reason:
             found[name] = str(reason)
     return found
+
+
+def _damaged_others(folder: Path, manifest: Manifest) -> dict[str, str]:
+    """Files beside a run and its log that are not whole, and why."""
+    reason = losses(folder, {}).damaged
+    return {**beside.damaged(folder, manifest), **({LOG: reason} if reason else {})}
 
 
 def thin(folder: Path, out: Path, every: int) -> int:
@@ -183,11 +175,13 @@ def prune(folder: Path, states: bool = False) -> list[str]:
         broken = _damaged_manifests(folder)
         store = _opened(folder, verify=True)
         manifest, actions = store.manifest, [f"{name}: {reason}; written anew" for name, reason in broken.items()]
-        other = beside.damaged(folder, manifest)
+        other = _damaged_others(folder, manifest)
         whole = [part for part in manifest.members if part.file not in store.damaged]
         kept = manifest.with_parts(whole, [s for s in manifest.states if s.file not in store.damaged and not states])
         kept = replace(kept, beside=tuple(one for one in manifest.beside if one.file not in other))
-        actions += [f"{name}: {reason}; left out, save again" for name, reason in other.items()]
+        actions += [
+            f"{name}: {reason}; left out{'' if name == LOG else ', save again'}" for name, reason in other.items()
+        ]
         for name, reason in store.damaged.items():
             lost = sum(part.size for part in manifest.members if part.file == name)
             actions.append(f"{name}: {reason}; {f'{lost} members' if lost else 'chain states'} left out")

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 
+from anchorwalk import files
 from anchorwalk.errors import StoreDamaged
 from anchorwalk.files import MISSING, Damaged, Missing
 from anchorwalk.methods.base import Member, MemberInfo, State
@@ -48,7 +49,7 @@ class Reader:
         self.damaged: dict[str, str] = {}
         self.infos: dict[tuple[int, int], MemberInfo] = {}
         self._places: dict[tuple[int, int], tuple[Part, int, int]] = {}
-        self._trusted: set[str] = set()
+        self._trusted: dict[str, tuple[int, ...]] = {}  # files that were compared, as they were then
         for part in manifest.parts if states else manifest.members:
             try:
                 with closing(self.open(part, verify)) as file:
@@ -60,10 +61,21 @@ class Reader:
 
     def open(self, part: File, verify: bool = True) -> TensorFile:
         """A file of the run, compared with its checksum or not; raises what `TensorFile` does."""
-        file = TensorFile(self.folder / part.file, part.bytes, part.sha256 if verify else None)
-        if verify:
-            self._trusted.add(part.file)
+        file = TensorFile(self.folder / part.file, part.bytes)
+        try:
+            if verify:
+                self._trust(part, file)
+        except BaseException:
+            file.close()
+            raise
         return file
+
+    def _trust(self, part: File, file: TensorFile) -> None:
+        """Compare an open file with its checksum, unless that was done and nobody has changed it since."""
+        found = file.identity
+        if self._trusted.get(part.file) != found:
+            file.verify(part.sha256)
+            self._trusted[part.file] = found
 
     def close(self) -> None:
         """Close the file whose members were read last."""
@@ -74,7 +86,7 @@ class Reader:
     def add(self, part: Part, tensors: Mapping[str, Any], trusted: bool = False) -> None:
         """Take a file's members into account; trust it where this process wrote it and knows its checksum."""
         if trusted:
-            self._trusted.add(part.file)
+            self._trusted[part.file] = files.identity(self.folder / part.file)
         values = {name.removeprefix(INFO): tensor for name, tensor in tensors.items() if name.startswith(INFO)}
         for chain, index, row, lane in part.places:
             self._places[chain, index] = (part, row, lane)
@@ -149,10 +161,11 @@ class Reader:
             try:
                 if self._open is None or self._open[0] != part:
                     self.close()
-                    self._open = part, self.open(part, verify=part.file not in self._trusted)
+                    self._open = part, self.open(part, verify=False)
+                self._trust(part, self._open[1])
                 return self._open[1], row, lane
             except Missing:  # a writer may have made one file of several in the meantime
-                if (manifest := read(self.folder)) is None:
+                if (manifest := read(self.folder)) is None or not self._is_own(manifest):
                     break
                 self._look(manifest)
             except Damaged as reason:
@@ -164,6 +177,11 @@ class Reader:
             f"member {index} of chain {chain} is no longer in {self.folder}: its file is missing. Bring it back from a "
             "copy, or load the run again for what is left."
         )
+
+    def _is_own(self, manifest: Manifest) -> bool:
+        """Whether a manifest is that of this run, which may have gone on, and not of another in its folder."""
+        own = self.manifest.header
+        return all(manifest.header.get(name, value) == value for name, value in own.items())
 
     def _check_members(self, part: Part, file: TensorFile) -> None:
         """Compare the tensors of a file with what the manifest says of the run."""

@@ -35,9 +35,9 @@ class Tensor(NamedTuple):
 
 
 class TensorFile:
-    """A safetensors file that is open for reading; Damaged where size, checksum or header are not as they should be."""
+    """A safetensors file that is open for reading; Damaged where size or header are not as they should be."""
 
-    def __init__(self, path: Path, size: int, sha256: str | None = None) -> None:
+    def __init__(self, path: Path, size: int) -> None:
         self._descriptor = files.open_plain(path)
         self._closing = weakref.finalize(self, os.close, self._descriptor)
         try:
@@ -45,11 +45,23 @@ class TensorFile:
             if found != size:
                 raise Damaged(f"it has {found} bytes, not {size}")
             self.tensors = self._header(size)
-            if sha256 is not None and self._digest() != sha256:
-                raise Damaged("its checksum does not fit its content")
         except BaseException:
             self.close()
             raise
+
+    @property
+    def identity(self) -> tuple[int, ...]:
+        """What changes where somebody writes to the file."""
+        return files.identity(self._descriptor)
+
+    def verify(self, sha256: str) -> None:
+        """Compare the checksum of what the file holds now; Damaged where it is another."""
+        digest, position = hashlib.sha256(), 0
+        while chunk := files.read_at(self._descriptor, CHUNK, position):
+            digest.update(chunk)
+            position += len(chunk)
+        if digest.hexdigest() != sha256:
+            raise Damaged("its checksum does not fit its content")
 
     def close(self) -> None:
         """Close the file."""
@@ -62,13 +74,6 @@ class TensorFile:
         part = int(np.ravel_multi_index(place, tensor.shape[: len(place)])) if place else 0
         size = math.prod(shape) * tensor.dtype.itemsize
         return np.frombuffer(self._bytes(tensor.start + part * size, size), tensor.dtype).reshape(shape)
-
-    def _digest(self) -> str:
-        digest, position = hashlib.sha256(), 0
-        while chunk := files.read_at(self._descriptor, CHUNK, position):
-            digest.update(chunk)
-            position += len(chunk)
-        return digest.hexdigest()
 
     def _header(self, size: int) -> dict[str, Tensor]:
         length = int.from_bytes(self._bytes(0, 8), "little") if size >= 8 else size
