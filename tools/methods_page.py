@@ -62,10 +62,10 @@ def results(found, labels, budgets, scores):
             missing = [TITLES[name] for name in TITLES if name not in ranked]
             notes = [
                 *(
-                    [f"No result, as the budget is too small or all chains ran away: {', '.join(without)}."]
+                    [f"No result, as the budget is too small or all chains ran away: {'; '.join(without)}."]
                     * bool(without)
                 ),
-                *([f"Not recorded yet: {', '.join(missing)}."] * bool(missing)),
+                *([f"Not recorded yet: {'; '.join(missing)}."] * bool(missing)),
             ]
             parts.append("\n\n".join([f"### {budget:,} epochs{title}{known}", table(heads, rows), *notes]))
     if parts and nothing:

@@ -282,7 +282,7 @@ def test_the_page_on_methods_copes_with_some_records(script):
     assert text.index("| SGLD | 0.0200 |  | 0.800 |") < text.index("| SWAG | 0.0400 | -1.900 |")
     assert "| 2 x 3 | 198 | 1.2 | 3 |" in text
     assert "all chains ran away: HMC.\n" in text
-    missing = re.findall(r"Not recorded yet: (AE, .*)\.\n", text)[0].split(", ")
+    missing = re.findall(r"Not recorded yet: (AE; .*)\.\n", text)[0].split("; ")
     assert "SGHMC" in missing
     assert not {"SWAG", "HMC"} & set(missing)
     assert "Not recorded yet: 200 epochs, split 6; 200 epochs, split 0;" in text
