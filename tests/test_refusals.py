@@ -43,6 +43,8 @@ def of_nothing(_):
          "sample_many"),
         (lambda: jax.vmap(lambda keys: len(aw.sample_many(keys, problem, small_plan())))(
             jax.random.split(jax.random.key(0), (2, 2))), "sample_many"),
+        (lambda: jax.jit(lambda p: aw.plan_for(jax.random.key(0), p, 50).chains)(problem), "plan_for"),
+        (lambda: jax.jit(lambda p: aw.describe(p, small_plan()).members)(problem), "describe"),
         (lambda: jax.jit(lambda x: some().predict(x).mean)(np.ones((2, 3))), "predict"),
         (lambda: jax.grad(lambda x: some().predict(x).mean.sum())(np.ones((2, 3))), "predict"),
     ],
@@ -50,6 +52,12 @@ def of_nothing(_):
 def test_nothing_works_inside_of_traced_functions(call, name):
     with pytest.raises(InvalidInput, match=f"^{name}: {INSIDE}"):
         call()
+
+
+@pytest.mark.parametrize("transform", [jax.jit, jax.grad, lambda f: lambda x: jax.vmap(f)(jnp.stack([x, x]))])
+def test_settings_are_no_traced_numbers(transform):
+    with pytest.raises(InvalidInput, match=r"Normal\(scale=\): got a number inside jit, vmap or grad"):
+        transform(lambda scale: aw.Normal(scale=scale).scale)(0.5)
 
 
 problem = small_problem()

@@ -30,6 +30,8 @@ def _short(given: object) -> str:
 
 def number(argument: str, value: Any, remedy: str = "Pass a plain number.") -> float:
     """Return a finite real number as a float."""
+    if isinstance(value, jax.core.Tracer):
+        reject(argument, "a number inside jit, vmap or grad", "a plain number", "Call it outside.")
     is_number = isinstance(value, int | float | np.number) or (
         isinstance(value, np.ndarray | jax.Array) and not value.ndim
     )

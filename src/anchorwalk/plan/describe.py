@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from anchorwalk import tree
+from anchorwalk import checks, tree
 from anchorwalk.methods.base import Method
 from anchorwalk.optimizers import Training
 from anchorwalk.plan.plan import Plan, check_run
@@ -79,6 +79,7 @@ def describe(problem: Problem, plan: Plan) -> Description:
         >>> print(aw.describe(problem, plan).members)
         402
     """
+    checks.outside("describe", problem, plan)
     check_run(problem, plan)
     method = plan.method
     problem = method.prepare(jax.random.key(0), problem)

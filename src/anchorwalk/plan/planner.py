@@ -109,6 +109,7 @@ def plan_for(
         >>> planned.spent + planned.plan.epochs <= 2000
         True
     """
+    checks.outside("plan_for", key, problem)
     checks.key("key", key)
     budget = checks.count("budget", budget)
     checks.instance("problem", problem, Problem, "a Problem(init=, apply=, ...)")
