@@ -166,6 +166,13 @@ def test_only_ends_of_lines_end_a_line(tmp_path):
     assert table.iloc[0].tolist() == ["Ulm", 1.234, "u", "5.601,14"]
 
 
+def test_a_name_of_two_lines_is_one_line(tmp_path):
+    (tmp_path / "t.csv").write_text('"size\n in m2", y\n1,2\n#DIV/0!,3\n')
+    table = tables.read(tmp_path / "t.csv")
+    assert list(table) == ["size in m2", "y"]
+    assert table["size in m2"].isna().tolist() == [False, True]  # a formula that failed has no value
+
+
 def test_what_spreadsheets_write_before_the_names():
     _, y, columns, _ = understood("spreadsheet.csv", "price")
     assert columns.iloc[1].tolist() == [33.5, "Ulm, Donau"]

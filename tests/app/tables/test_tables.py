@@ -191,6 +191,7 @@ def test_bad_settings_are_named(files, tmp_path, content, message):
         ("a,y\ninf,2\n2,3.5\n", (), "'inf' in row 0, counted from 0"),
         ("a,y\n1,x\n2,3.5\n", ("--task", "regression"), "'x' in row 0, counted from 0"),
         ("a,y\n1,2\n2,3.5\n", ("--drop", "b"), "'b'"),
+        ("a,y\n1,2\n2,3.5\n", ("--drop", "y"), "columns beside the target"),
         ("a,y\n" + "".join(f"t{i},{i}.5\n" for i in range(60)), (), "at least one feature that varies"),
         ('a,y\n1,2\n"2,3\n', (), "CSV"),
     ],

@@ -287,6 +287,11 @@ def test_plots(regressor):
         regressor.plot(X, Y[:3])
     towns = pd.DataFrame({"town": ["Ulm", None, "Bonn"] * 20})
     assert "rows" in SAERegressor(**QUICK).fit(towns, Y).plot(towns, Y).get_xlabel()  # texts are not along a line
+    days = pd.DataFrame({"day": pd.date_range("2024-01-01", periods=60)})
+    drawn = SAERegressor(**QUICK).fit(days, Y).plot(days, Y)
+    assert drawn.get_xlabel() == "day"
+    drawn.figure.canvas.draw()
+    assert "Feb" in [tick.get_text() for tick in drawn.get_xticklabels()]  # short, so that dates do not overlap
     classifier = SAEClassifier(**QUICK).fit(X, LABELS)
     for wrong in (LABELS[:3], np.arange(60)):
         with pytest.raises(InvalidInput, match=r"plot\(y=\)"):

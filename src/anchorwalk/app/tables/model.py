@@ -202,6 +202,8 @@ def fit(
     values = column(table, settings.target, "--target")
     for name in (*settings.drop, *settings.types):
         column(table, name, "--drop" if name in settings.drop else "--as")
+    if settings.target in settings.drop:
+        checks.reject("--drop", repr(settings.target), "columns beside the target", "Leave one of the two out.")
     options = Options(table.attrs.get("decimal", settings.decimal or "."), settings.thousands, settings.dates)
     notes: list[str] = []
     missing = values.isna()

@@ -19,7 +19,7 @@ from anchorwalk.app.tables.numbers import SIGNS, number
 KINDS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet", ".pq")
 MISSING = (
     *("", "?", "-", "--", "\N{EN DASH}", "\N{EM DASH}", ".", "NA", "N/A", "n/a", "n.a.", "N.A.", "na", "#N/A", "<NA>"),
-    *("NaN", "nan", "NULL", "null", "None", "none", "missing"),
+    *("NaN", "nan", "NULL", "null", "None", "none", "missing", "#DIV/0!", "#NUM!", "#REF!", "#VALUE!"),
 )
 """Texts that mean missing."""
 LIST = 12
@@ -70,7 +70,8 @@ class Reading:
 def read(path: Path, reading: Reading | None = None) -> Any:
     """A pandas table from a file; its kind is told by its name.
 
-    `table.attrs["decimal"]` is the decimal sign of a CSV file, which texts such as "1.234,50 €" are read with later.
+    `table.attrs` of a CSV file has its "decimal" sign, which texts such as "1.234,50 €" are read with later, whether
+    that is "sure", and its "separator".
 
     Raises:
         InvalidInput: A file that is missing, of another kind, empty, not readable as a table, or with a name twice.
@@ -125,7 +126,7 @@ def _csv(path: Path, reading: Reading) -> Any:
         separator = reading.separator or separator or _separator(sample[:LINES])
         with _opened(path, encoding) as lines:
             head = next(csv.reader(islice(lines, skipped, None), delimiter=separator, skipinitialspace=True))
-        names = [name.strip() or f"Unnamed: {place}" for place, name in enumerate(head)]
+        names = [" ".join(name.split()) or f"Unnamed: {place}" for place, name in enumerate(head)]
         decimal, sure = _decimal(sample, names, separator, reading)
         table = pd.read_csv(
             path,

@@ -53,8 +53,14 @@ def intervals(x: Any, y: Any, mean: HostArray, low: HostArray, high: HostArray, 
         inside = ((low <= truth) & (truth <= high))[order]
         ax.plot(place[inside], truth[order][inside], ".", color=GREY, markersize=4, label="truth, inside")
         ax.plot(place[~inside], truth[order][~inside], "x", color=ORANGE, markersize=5, label="truth, outside")
+    if feature.dtype.kind == "M":
+        from matplotlib import dates
+
+        short: Any = dates.ConciseDateFormatter  # matplotlib's has no types
+        ax.xaxis.set_major_formatter(short(ax.xaxis.get_major_locator()))
     by = "mean" if truth is None else "truth"
-    ax.set(xlabel="feature" if line else f"rows, in the order of their {by}", ylabel="target")
+    label = str(x.columns[0]) if hasattr(x, "columns") else "feature"
+    ax.set(xlabel=label if line else f"rows, in the order of their {by}", ylabel="target")
     ax.legend()
     return ax
 
