@@ -177,10 +177,10 @@ def test_a_read_ahead_that_failed_is_tried_again(rows):
     reader._ahead[batches[1].tobytes()] = failed = reader._pool.submit(reader.rows, batches[1])
     assert isinstance(failed.exception(), TypeError)
     with pytest.raises(TypeError):
-        reader.next_batch(batches[1], batches[2])  # there is no way to them yet
+        reader.next_batch([batches[1]], [batches[2]])  # there is no way to them yet
     rows.x = good
     for now, later in ((1, 2), (2, 0)):
-        x, y, _ = reader.next_batch(batches[now], batches[later])
+        x, y, _ = reader.next_batch([batches[now]], [batches[later]])
         np.testing.assert_array_equal(x, good[batches[now]])
         np.testing.assert_array_equal(y, rows.y[batches[now]])
 

@@ -94,6 +94,7 @@ def houses(folder):
     return folder
 
 
+@pytest.mark.slow
 def test_the_site_builds_without_a_warning(tmp_path):
     """Links, references, docstrings: everything but the tutorials' outputs, which `make docs` makes."""
     options = ["-b", "html", "-W", "--keep-going", "-q", "-D", "nb_execution_mode=off", "-d", str(tmp_path / "trees")]

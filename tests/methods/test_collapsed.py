@@ -124,6 +124,7 @@ def test_the_information_is_the_schur_complement_of_the_whole(noise):
     assert (np.abs(schur(many.mean(0)) - found) < 6 * error + 1e-3 * np.abs(found)).all()
 
 
+@pytest.mark.slow
 def test_draws_have_the_posterior_of_quadrature():
     """One hidden unit: two parameters are sampled, so that a grid gives moments of the target's mean at new inputs."""
     network = aw.networks.mlp(1, (1,), 1, jnp.tanh)

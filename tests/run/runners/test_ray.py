@@ -42,7 +42,7 @@ def same(one, other):
     return leaves_equal(stacked_params(one), stacked_params(other)) and one.settings == other.settings
 
 
-@pytest.mark.parametrize(("chains", "lanes"), [(3, 1), (3, 2), (1, None)])
+@pytest.mark.parametrize(("chains", "lanes"), [pytest.param(3, 1, marks=pytest.mark.slow), (3, 2), (1, None)])
 def test_members_are_those_of_local(two_workers, chains, lanes, tmp_path):
     plan = small_plan(chains, members=4)
     local = run(plan, aw.Local(lanes=lanes), store=tmp_path / "local")
@@ -162,6 +162,7 @@ def test_a_run_of_which_nothing_is_left_is_an_error(two_workers, monkeypatch):
         run(small_plan(2), aw.Ray())
 
 
+@pytest.mark.slow
 def test_states_that_a_node_took_with_it_are_sent_from_here(two_workers, monkeypatch):
     once, lost = RaySession._once, []
 

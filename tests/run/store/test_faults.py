@@ -218,7 +218,7 @@ def check_kills(tmp_path, kills, each, method):
     return in_writes
 
 
-@pytest.mark.parametrize("method", PLANS)
+@pytest.mark.parametrize("method", ["SAE", pytest.param("HMC", marks=pytest.mark.slow)])
 def test_ten_kills(tmp_path, method):
     check_kills(tmp_path, 10, 5, method)
 
