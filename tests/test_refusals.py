@@ -90,6 +90,7 @@ def test_labels_of_several_kinds_are_refused(labels, found):
         ["a", None] * 10,
         deque(["a", None] * 10),
         np.array(["a", np.nan] * 10, object),
+        [1.0, np.float32("nan")] * 10,
         pd.Series(["a", pd.NA] * 10, dtype="string"),
         pd.Series(["a", None] * 10, dtype="category"),
     ],

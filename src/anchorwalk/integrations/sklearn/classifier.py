@@ -43,7 +43,7 @@ def _check_labels(y: Any) -> None:
 
 def _is_missing(label: Any) -> bool:
     missing = label is None or type(label).__name__ in ("NAType", "NaTType")
-    return missing or (isinstance(label, float) and label != label)
+    return missing or (isinstance(label, float | np.floating) and bool(label != label))
 
 
 def _kind(label: Any) -> str | None:

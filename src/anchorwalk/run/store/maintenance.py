@@ -73,7 +73,7 @@ def summarize(folder: Path) -> Summary:
         seconds_left=left if math.isfinite(left) else None,
         diverged=sum(info.status != Status.OK for info in infos),
         bytes=sum(part.bytes for part in reader.manifest.parts),
-        damaged=len(reader.damaged) + len(_damaged_others(folder, reader.manifest)),
+        damaged=len(reader.damaged) + len(beside.damaged(folder, reader.manifest)) + bool(lost.damaged),
         losses=lost.workers,
         given_up=lost.given_up,
     )
