@@ -292,8 +292,6 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
         if self.calibration_scores_ is None:
             found = self.target_scaling_.back(prediction.quantile(levels)[:, :rows])
         else:
-            if not levels.size or not ((levels > 0) & (levels < 1)).all():
-                checks.reject("quantiles", quantiles, "probabilities strictly between 0 and 1", "Choose such.")
             mean, std = self._moments(prediction, rows)
             away = [np.sign(q - 0.5) * conformal.distance(self.calibration_scores_, abs(2 * q - 1)) for q in levels]
             found = np.stack([mean + one * std for one in away])
