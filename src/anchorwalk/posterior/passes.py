@@ -27,6 +27,8 @@ PROBE_ROWS = 32
 LEAST_ROWS = 8
 NEAR_BYTES = 12 * 2**20
 """Memory for what a network makes on its way, up to which a CPU's caches serve it; docs/speed.md has measurements."""
+KEPT = 32
+"""Networks whose compiled programs are kept."""
 LONGEST_FLOAT = 8
 """Bytes of a number, at the most."""
 
@@ -114,7 +116,7 @@ def fitting_rows(apply: Apply, params: Params, x: Inputs, rows: int) -> int:
 def _fitting_rows(apply: Apply, structure: Any, kinds: tuple[Any, ...]) -> int:
     leaves = [jax.ShapeDtypeStruct(*kind) for kind in kinds]  # type: ignore[no-untyped-call]
     params, x = jax.tree.unflatten(structure, leaves)
-    memory: Any = _forward.lower(apply, params, x).compile().memory_analysis()
+    memory: Any = _forward_of(apply).lower(params, x).compile().memory_analysis()
     rows = PROBE_ROWS * NEAR_BYTES / max(memory.temp_size_in_bytes, 1)
     return int(min(MOST_ROWS, max(LEAST_ROWS, 2.0 ** math.floor(math.log2(rows)))))
 
@@ -122,7 +124,8 @@ def _fitting_rows(apply: Apply, structure: Any, kinds: tuple[Any, ...]) -> int:
 def _all_rows(apply: Apply, batches: Sequence[Inputs], params: Params) -> Array:
     """The outputs of a network on all batches."""
     params = jax.device_put(params)  # once, not with each batch
-    parts = [_forward(apply, params, batch) for batch in batches]
+    forward = _forward_of(apply)
+    parts = [forward(params, batch) for batch in batches]
     return jnp.concatenate(parts) if len(parts) > 1 else parts[0]
 
 
@@ -144,7 +147,12 @@ def moments(likelihood: Likelihood, outputs: Array) -> tuple[Array, Array]:
     return likelihood.mean(outputs), likelihood.variance(outputs)
 
 
-@partial(jax.jit, static_argnames="apply")
-def _forward(apply: Apply, params: Params, x: Inputs) -> Any:
-    outputs = apply(params, x)
+@lru_cache(maxsize=KEPT)
+def _forward_of(apply: Apply) -> Any:
+    """A function that JAX compiles for each shape; its programs are gone when it is forgotten."""
+    return jax.jit(partial(_forward, apply))
+
+
+def _forward(apply: Apply, params: Params, x: Inputs) -> Array:
+    outputs: Array = apply(params, x)
     return outputs.astype(tree.precise(outputs.dtype))
