@@ -138,9 +138,13 @@ class Problem:
         rows = max(1, int(self.n * checks.within("hold_back(share=)", share, 0, 1, open_above=True)))
         if rows >= self.n:
             checks.reject("data", f"{self.n} rows", "enough rows to hold some back", "Pass validation= or more rows.")
-        order = np.asarray(jax.random.permutation(key, self.n))
+        filled = self.data.rows is not None
+        if filled:  # problems of different numbers of rows share programs: nothing is compiled for each number
+            order = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel()).permutation(self.n)
+        else:
+            order = np.asarray(jax.random.permutation(key, self.n))
         data, held_back = self.data.select(np.sort(order[rows:])), self.data.select(np.sort(order[:rows]))
-        return self._with(data if self.data.rows is None else data.filled(self.data.room), held_back)
+        return self._with(data.filled(self.data.room) if filled else data, held_back)
 
     def filled(self, room: int, unused: Params | None = None) -> "Problem":
         """The same problem with its training rows in arrays of `room` rows, those at the end never used.
@@ -164,6 +168,29 @@ class Problem:
         if unused is not None:
             scale = jax.tree.map(lambda s, none: np.where(none, 0, s).astype(s.dtype), self.prior.scale, unused)
             object.__setattr__(same, "prior", replace(self.prior, scale=scale))
+        return same
+
+    def with_prior(self, prior: Prior) -> "Problem":
+        """The same problem with another prior; programs that are compiled for this one serve it too.
+
+        Args:
+            prior: In any form that `Problem` takes.
+
+        Example:
+            >>> import anchorwalk as aw, jax.numpy as jnp
+            >>> problem = aw.Problem(lambda key: jnp.zeros(()), lambda w, x: x + w, aw.Normal(scale=1.0),
+            ...                      aw.Prior(), data=(jnp.zeros(20), jnp.zeros(20)))
+            >>> float(problem.with_prior(aw.Prior(scale=2.0)).prior.scale)
+            2.0
+        """
+        checks.instance("with_prior", prior, Prior, "a Prior(scale=, mean=)")
+        found = prior.resolve(self.params_like)
+        # What only fills up an array stays unused.
+        scale = jax.tree.map(
+            lambda now, new: np.where(now > 0, new, 0).astype(new.dtype), self.prior.scale, found.scale
+        )
+        same = self._with(self.data, self.validation)
+        object.__setattr__(same, "prior", replace(found, scale=scale))
         return same
 
     def _with(self, data: Data, validation: Data | None) -> "Problem":

@@ -1,8 +1,8 @@
 """A plan for a budget: a learning rate, the length of trainings, chains and members, found by short trial trainings."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from anchorwalk import checks
@@ -13,6 +13,7 @@ from anchorwalk.optimizers import Training
 from anchorwalk.plan.plan import Plan
 from anchorwalk.plan.trials import LEAST_STEPS, OPTIMIZERS, PAYS, SHARE, Trials, epochs_text, next_gain, recipe_for
 from anchorwalk.posterior.metrics.convergence import LEAST
+from anchorwalk.prior import Prior
 from anchorwalk.problem import Problem
 from anchorwalk.run.runners import Runner
 from anchorwalk.types import Key
@@ -32,14 +33,19 @@ FEWEST_SINGLES = 5  # members of a method with one member a chain, at least
 class Planned:
     """What `plan_for` returns; print it for the reasons.
 
-    `rates` has the mean anchored loss over the last epoch of a trial, in nats a row, by learning rate; infinite where
-    the trial diverged. `scores` has the score of a trial on rows that were held back, by its length in epochs: the
-    continuous ranked probability score of numbers, the Brier score of classes, the squared error of the mean of other
-    targets; less is better. `enough` is the length after which doubling a training would hardly improve the score; it
-    may be more than the budget. Where nothing was tried, they are empty and None. `spent` is the epochs of all trials.
+    `problem` has the best of the priors that were tried, and is what to `sample`; `chosen` is the number of that
+    prior, 0 for the problem's own, and `priors` has their scores. `rates` has the mean anchored loss over the last
+    epoch of a trial, in nats a row, by learning rate; infinite where the trial diverged. `scores` has the score of a
+    trial on rows that were held back, by its length in epochs: the continuous ranked probability score of numbers, the
+    Brier score of classes, the squared error of the mean of other targets; less is better. `enough` is the length after
+    which doubling a training would hardly improve the score; it may be more than the budget. Where nothing was tried,
+    they are empty and None. `spent` is the epochs of all trials.
     """
 
     plan: Plan
+    problem: Problem = field(compare=False)
+    chosen: int
+    priors: Sequence[float]
     rates: Mapping[float, float]
     scores: Mapping[int, float]
     enough: int | None
@@ -60,9 +66,12 @@ def plan_for(
     walk: Walk | None = None,
     method: type[SAE | AE | DeepEnsemble] = SAE,
     chains: int | None = None,
+    members: int | None = None,
     perturb_targets: bool = False,
     mean_first: float | None = None,
     keep: Literal["last", "best"] = "last",
+    priors: Sequence[Prior] = (),
+    shift_start: bool = True,
     runner: str | Runner = "auto",
 ) -> Planned:
     """Choose learning rate, epochs, chains and members for a budget, by trials that take about a fifth of it.
@@ -91,9 +100,13 @@ def plan_for(
             less where later trainings are too short to follow it.
         method: `SAE`, or `AE` or `DeepEnsemble`, whose chains have one member.
         chains: Chains, or members of a method with one member a chain; by default as many as the budget is best for.
+        members: Of a chain of an `SAE`, about so many, or more where long trainings do not pay; by default 10.
         perturb_targets: As in `SAE` and `AE`.
         mean_first: As in `Training`, for all trainings.
         keep: As in `Training`, for all trainings.
+        priors: Others than the problem's own, from simple to rich. The shortest trials choose one: a later one has to
+            score better by a standard error. `Planned.problem` has it.
+        shift_start: As in `SAE`.
         runner: As in `sample`.
 
     Raises:
@@ -117,13 +130,15 @@ def plan_for(
     if method not in (SAE, AE, DeepEnsemble):
         checks.reject("method", repr(method), "the class SAE, AE or DeepEnsemble", "Make a Plan(...) by hand.")
     chains = None if chains is None else checks.count("chains", chains)
+    members = None if members is None else checks.count("members", members, least=2)
     recipe = recipe_for(problem, optimizer, batch_size, keep=keep, mean_first=mean_first)
     trials = Trials(key, problem, recipe, runner, perturb_targets)
-    enough, rows = trials.find(budget), problem.n
+    enough, rows = trials.find(budget, priors), problem.n
+    chosen = problem.with_prior(priors[trials.chosen - 1]) if trials.chosen else problem
     recipe, left = trials.recipe, budget - trials.spent
     pays, steps = left if enough is None else min(left, enough), -(-rows // recipe.batch_size)
     chains = None if chains is None else min(chains, left)
-    shape = _shape(left, pays, steps, chains) if method is SAE else _singles(left, pays, chains)
+    shape = _shape(left, pays, steps, chains, members) if method is SAE else _singles(left, pays, chains)
     first = recipe.training(rows, shape.first)
     if method is not SAE:
         plan = Plan(AE(first, perturb_targets) if method is AE else DeepEnsemble(first), shape.chains)
@@ -134,10 +149,12 @@ def plan_for(
         # The state of an optimiser from elsewhere may hold more than moments, such as an average of the parameters.
         known = not recipe.given or isinstance(recipe.optimizer, tuple(OPTIMIZERS))
         follows = later is not None
-        chain = SAE(first, later, walk, perturb_targets, keep_optimizer=follows and known, shift_start=follows)
+        chain = SAE(
+            first, later, walk, perturb_targets, keep_optimizer=follows and known, shift_start=follows and shift_start
+        )
         plan = Plan(chain, shape.chains, shape.members)
     text = _explain(plan, first, trials, enough, budget)
-    return Planned(plan, trials.rates, trials.means, enough, trials.spent, text)
+    return Planned(plan, chosen, trials.chosen, trials.priors, trials.rates, trials.means, enough, trials.spent, text)
 
 
 class _Shape(NamedTuple):
@@ -155,7 +172,7 @@ def _singles(budget: int, enough: int, chains: int | None) -> _Shape:
     return _Shape(max(1, chains or budget // first), first, 1, 0)
 
 
-def _shape(budget: int, enough: int, steps: int, given: int | None = None) -> _Shape:
+def _shape(budget: int, enough: int, steps: int, given: int | None = None, length: int | None = None) -> _Shape:
     """How chains, as many as are given, share a budget, where trainings pay up to `enough` epochs of so many steps."""
 
     def later_of(first: int) -> int:
@@ -163,12 +180,12 @@ def _shape(budget: int, enough: int, steps: int, given: int | None = None) -> _S
 
     def chain(first: int) -> int:
         """Epochs of one of several chains."""
-        return first + (LEAST - 1) * later_of(first)
+        return first + ((length or LEAST) - 1) * later_of(first)
 
     needed = min(enough, math.ceil(ENOUGH_STEPS / steps))
     # Of a budget that grows eightfold, chains get four times as many and trainings twice the epochs, while that pays.
     chains = given or max(1, round((budget / chain(needed)) ** GROWTH))
-    members = LEAST if chains > 1 else ALONE
+    members = length or (LEAST if chains > 1 else ALONE)
     first = max(1, min(enough, int(budget / chains / (1 + LATER * (members - 1)))))
     chains = given or max(1, budget // chain(first))
     if chains == 1:
@@ -190,6 +207,9 @@ def _explain(plan: Plan, training: Training, trials: Trials, enough: int | None,
         lines[-1] += f" Losses of trials, in nats a row: {losses}."
         if min(trials.rates, key=trials.rates.__getitem__) in (min(trials.rates), max(trials.rates)):
             lines[-1] += " The best rate is at the edge of those that were tried."
+    if trials.priors:
+        scores = ", ".join(f"{score:.3g}" for score in trials.priors)
+        lines.append(f"Prior: number {trials.chosen + 1} of {len(trials.priors)}, by scores of {scores}.")
     if enough is None:
         needed = f"{epochs_text(SHARE)} or more, {LEAST_STEPS} steps for the shortest, and eight rows"
         lines.append(f"No trials: they need {needed}. Rate and length are untested.")

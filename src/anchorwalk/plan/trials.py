@@ -3,7 +3,7 @@
 import itertools
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from anchorwalk.methods.sae import SAE
 from anchorwalk.optimizers import SGD, SOAP, Adam, Lion, Training
 from anchorwalk.plan.plan import Plan
 from anchorwalk.posterior.posterior import Posterior
+from anchorwalk.prior import Prior
 from anchorwalk.problem import Problem
 from anchorwalk.run.keys import Stream
 from anchorwalk.run.runners import Runner
@@ -85,7 +86,7 @@ def recipe_for(problem: Problem, optimizer: Any, batch_size: int | None, **optio
 
 
 class Trials:
-    """Trial trainings and what they found: a recipe, losses by rate, scores of held-back rows by length."""
+    """Trial trainings and what they found: a prior, a recipe, losses by rate, scores of held-back rows by length."""
 
     def __init__(
         self, key: Key, problem: Problem, recipe: Recipe, runner: str | Runner, perturb_targets: bool = False
@@ -94,18 +95,23 @@ class Trials:
         self.perturb_targets = perturb_targets
         self.rates: dict[float, float] = {}
         self.scores: dict[int, HostArray] = {}
-        self.spent = 0
+        self.priors: list[float] = []
+        self.chosen = self.spent = 0
         if problem.validation is None and problem.n >= 2 / HELD_BACK:
             share = min(HELD_BACK, MOST_HELD_BACK / problem.n)
             problem = problem.hold_back(jax.random.fold_in(key, Stream.PREPARE), share)
         self.problem = problem
 
-    def find(self, budget: int) -> int | None:
-        """Find rate and length for a budget: how long trainings pay, or None where trials would say nothing."""
+    def find(self, budget: int, priors: Sequence[Prior] = ()) -> int | None:
+        """Find rate and length for a budget: how long trainings pay, or None where trials would say nothing.
+
+        Of the problem's prior and others, the one with the best score of the shortest trial is taken first.
+        """
         held_back = self.problem.validation
         shortest, steps = budget // SHARE, -(-self.problem.n // self.recipe.batch_size)
         if shortest * steps < LEAST_STEPS or held_back is None or not np.any(held_back.weights):
             return None
+        self._choose(priors, shortest)
         self.recipe = self.find_rate(shortest)
         for length in (shortest * 2**k for k in range(1, DOUBLINGS + 1)):
             if not self._score(length):
@@ -123,17 +129,46 @@ class Trials:
         return {length: self._mean(self.scores[length]) for length in sorted(self.scores)}
 
     def _mean(self, scores: HostArray) -> float:
-        assert self.problem.validation is not None
-        return float(np.average(scores, weights=self.problem.validation.weights))
+        return float(np.average(scores, weights=self._rows.weights))
 
     def _surely_best(self, length: int) -> bool:
         """Whether a length has the best score, and surely a better one than the longest."""
         means, longest = self.means, max(self.scores)
         if means.get(length, math.inf) > min(means.values()):
             return False
-        apart = self.scores[longest] - self.scores[length]
+        return self._gain(self.scores[longest], self.scores[length]) > SURELY
+
+    def _choose(self, priors: Sequence[Prior], length: int) -> None:
+        """Take the problem's own prior, or a later one that scores better by more than a standard error."""
+        if not priors:
+            return
+        problems = [self.problem, *(self.problem.with_prior(prior) for prior in priors)]
+        found = []
+        for problem in problems:
+            self.problem = problem
+            _, scores = self._run(self.recipe, length)
+            found.append(np.full(len(self._rows.y), np.inf) if scores is None else scores)
+        self.priors = [self._mean(scores) for scores in found]
+        for number, scores in enumerate(found):
+            if self._gain(found[self.chosen], scores) > 1:
+                self.chosen = number
+        self.problem = problems[self.chosen]
+
+    @property
+    def _rows(self) -> Any:
+        """The rows that trials are scored on."""
+        assert self.problem.validation is not None
+        return self.problem.validation
+
+    def _gain(self, before: HostArray, after: HostArray) -> float:
+        """By how many standard errors scores of rows are better than others."""
+        if not np.isfinite(after).all():
+            return -math.inf
+        if not np.isfinite(before).all():
+            return math.inf
+        apart = before - after
         error = math.sqrt(self._mean((apart - self._mean(apart)) ** 2) / len(apart))
-        return means[longest] - means[length] > SURELY * error
+        return self._mean(apart) / error if error else 0.0
 
     def _score(self, length: int) -> bool:
         """Keep the scores of a trial; False where it diverged."""

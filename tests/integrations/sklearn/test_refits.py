@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
+import anchorwalk as aw
 from anchorwalk.errors import InvalidInput
 from anchorwalk.integrations.sklearn import SAEClassifier, SAERegressor, base, planning
 
@@ -81,7 +82,7 @@ def test_ctrl_c_ends_a_fit_by_seconds():
         runs.append(plan)
         return SimpleNamespace(complete=len(runs) < 2)
 
-    plan = planning.default_plan("ae", 4, 2, 8, None, False, 0.2, False)
+    plan = aw.Plan(aw.AE(aw.Training(aw.Adam(0.01), 2, 8)), 2)
     assert not planning.until(100.0, plan, run).complete
     assert len(runs) == 2
 

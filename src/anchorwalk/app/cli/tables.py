@@ -44,7 +44,7 @@ def fit(
     target: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for the run; the same command resumes it.")] = Path("runs/table"),
     task: Annotated[str | None, typer.Option(help="auto, regression or classification.")] = None,
-    budget: Annotated[int | None, typer.Option(help="Epochs over all chains: the cost. 1000 by default.")] = None,
+    budget: Annotated[int | None, typer.Option(help="Epochs over all chains; by default by the rows.")] = None,
     seconds: Annotated[float | None, typer.Option(help="Train for about this many seconds instead.")] = None,
     method: Annotated[str | None, typer.Option(help="sae, ae or deep_ensemble.")] = None,
     drop: Annotated[list[str] | None, typer.Option(help="A column to leave out; may be repeated.")] = None,

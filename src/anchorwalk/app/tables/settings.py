@@ -36,16 +36,20 @@ class FitSettings(BaseModel):
     method: Literal["sae", "ae", "deep_ensemble"] = Field(
         "sae", description="sae: sequential anchored ensemble; ae: anchored ensemble; deep_ensemble."
     )
-    budget: PositiveInt = Field(1000, description="Epochs over all chains: the cost.")
+    budget: PositiveInt | Literal["auto"] = Field(
+        "auto", description="Epochs over all chains: the cost; auto goes by the number of rows."
+    )
     seconds: PositiveFloat | None = Field(None, description="Train for about this many seconds instead.")
-    hidden: tuple[PositiveInt, ...] = Field((50,), description="Units of each hidden layer.")
+    hidden: tuple[PositiveInt, ...] = Field((50, 50), description="Units of each hidden layer.")
     noise: Literal["constant", "varying"] = Field(
-        "constant", description="Regression: whether the noise depends on the features."
+        "varying", description="Regression: whether the noise depends on the features."
     )
     chains: PositiveInt | None = Field(None, description="Independent chains (sae), or members (others).")
     batch_size: PositiveInt | Literal["auto"] = Field("auto", description="Rows in a minibatch.")
-    learning_rate: PositiveFloat | None = Field(None, description="Of Adam at the start of a first training.")
-    step_size: PositiveFloat = Field(0.2, description="Of the anchors' walk, in prior standard deviations.")
+    learning_rate: PositiveFloat | None = Field(None, description="Of Adam at the start of a training.")
+    step_size: PositiveFloat | None = Field(
+        None, description="Of the anchors' walk, in prior standard deviations; null lets the planner choose."
+    )
     seed: int = Field(0, ge=0, lt=2**31, description="Decides everything that is random.")
 
     @property

@@ -32,8 +32,6 @@ from anchorwalk.run.sample import sample
 from anchorwalk.run.store import DiskStore, MemoryStore
 from anchorwalk.types import HostArray
 
-STEP_SIZE = 0.2
-"""Step of the anchors' walk between members, in prior standard deviations."""
 SEEDS = np.iinfo(np.int32).max
 RESULTS = ("posterior_", "diagnosis_", "calibration_scores_")
 """What belongs to one set of members: all of it goes when they do."""
@@ -53,6 +51,7 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
     scaling_: Scaling
     encoder_: Encoder | None
     _store: MemoryStore | DiskStore
+    _chosen: int
     _frozen: bool
     _seed: int
 
@@ -60,14 +59,14 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         self,
         method: str = "sae",
         *,
-        hidden: tuple[int, ...] = (50,),
+        hidden: tuple[int, ...] = (50, 50),
         network: Network | Maker | None = None,
-        budget: int = 1000,
+        budget: int | str = "auto",
         seconds: float | None = None,
         chains: int | None = None,
         batch_size: int | str = "auto",
         learning_rate: float | None = None,
-        step_size: float = STEP_SIZE,
+        step_size: float | None = None,
         prior: Prior | float | None = None,
         encoding: str = "auto",
         early_stopping: bool = False,
@@ -134,12 +133,17 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
     def _network(self) -> Network:
         raise NotImplementedError
 
-    def _prior(self) -> Prior:
+    def _priors(self) -> list[Prior]:
+        """The priors that trials choose from; the first without trials."""
         raise NotImplementedError
 
     def _row_weights(self, y: Any) -> Any:
         """Weights of rows by their targets."""
         return 1.0
+
+    def _varies(self) -> bool:
+        """Whether the noise of the targets differs from row to row."""
+        return False
 
     def _perturbs(self) -> bool:
         """Whether members' targets are moved by draws of the noise."""
@@ -182,7 +186,7 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         data = self._inputs(x), self._targets(y, weights)
         network = self._network()
         init = networks.narrowed(network.init, self._width) if self._fills_up else network.init
-        problem = Problem(init, network.apply, self._likelihood(), self._prior(), data, weights.astype(np.float32))
+        problem = Problem(init, network.apply, self._likelihood(), self._priors()[0], data, weights.astype(np.float32))
         unused = networks.unused(problem.params_like, self._width) if self._fills_up else None
         if self.early_stopping:
             share = checks.positive("validation_fraction", self.validation_fraction)
@@ -192,20 +196,13 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         problem = problem.filled(rows, unused)
         if going_on:
             plan = planning.grown(self.plan_, self.budget)
+            problem = problem if self._chosen == 0 else problem.with_prior(self._priors()[self._chosen])
         else:
-            size = planning.batch_rows(self.batch_size, rows)
-            own = self.network is not None
-            plan = planning.default_plan(
-                self.method,
-                self.budget,
-                self.chains,
-                size,
-                self.learning_rate,
-                own,
-                self.step_size,
-                self._perturbs(),
-                "best" if self.early_stopping else "last",
-            )
+            key = jax.random.fold_in(jax.random.key(self._seed), Stream.TRIAL)
+            found = planning.planned(key, problem, self._priors(), self, self._varies())
+            plan, problem, self._chosen = found.plan, found.problem, found.chosen
+            if self.verbose:
+                print(found)
         self._sample(problem, plan)
         self._diagnose(*data)
         return self
@@ -330,8 +327,11 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         if "_posterior" in state:
             self.posterior_ = Posterior(self._store, self._network().apply, *self.__dict__.pop("_posterior"))
 
-    def _as_prior(self, gain: float, noise: bool) -> Prior:
+    def _as_priors(self, gain: float, noise: bool) -> list[Prior]:
         if isinstance(self.prior, Prior):
-            return self.prior
-        default = networks.default_prior(gain, noise, self._width if self._fills_up else None)
-        return default if self.prior is None else replace(default, scale=float(self.prior))
+            return [self.prior]
+        features = self._width if self._fills_up else None
+        if self.prior is not None:
+            return [replace(networks.default_prior(gain, noise, features), scale=float(self.prior))]
+        choices = networks.SCALES if self.network is None else (None,)
+        return [networks.default_prior(gain, noise, features, scales) for scales in choices]

@@ -9,7 +9,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from anchorwalk import checks
 from anchorwalk.integrations.sklearn import networks
-from anchorwalk.integrations.sklearn.base import STEP_SIZE, Ensemble
+from anchorwalk.integrations.sklearn.base import Ensemble
 from anchorwalk.integrations.sklearn.networks import Maker
 from anchorwalk.likelihoods import Categorical
 from anchorwalk.networks import Network
@@ -57,18 +57,25 @@ class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
 
     Args:
         method: "sae", a sequential anchored ensemble; "ae", an anchored ensemble; or "deep_ensemble".
-        hidden: Units of each hidden layer.
-        network: Instead of a multilayer perceptron: a network (init, apply) that gives a logit for each class, or
+        hidden: Units of each hidden layer, of the network `anchorwalk.networks.tabular`.
+        network: Instead of that one: a network (init, apply) that gives a logit for each class, or
             a function (inputs, classes) that makes one.
-        budget: Epochs over all chains, the cost of the ensemble: an epoch is one network's pass over the data.
+        budget: Epochs over all chains, the cost of the ensemble: an epoch is one network's pass over the data. A part
+            of it, up to a fifth, pays for trials (`anchorwalk.plan_for`), which choose the prior and the length of
+            trainings on rows that they hold back. "auto" takes 400 to 4000 epochs, for 100,000 steps
+            of training and more with the rows.
         seconds: Train for about this many seconds, in place of the budget's number of members. `budget` then still
             decides how long each training is, and the first trainings are always finished.
-        chains: Independent chains ("sae", 4 by default), or members (the other methods, 10 by default).
-        batch_size: Rows in a minibatch, clipped to the data; "auto" makes eight or more in an epoch, of 128 at most.
-        learning_rate: Of Adam at the start of a first training; 0.01, and 0.001 with `network`.
-        step_size: Of the anchors' walk from member to member, in prior standard deviations.
+        chains: Independent chains ("sae", 8 by default), or members (the other methods; by default as many as the
+            budget holds, 5 or more).
+        batch_size: Rows in a minibatch, clipped to the data; "auto" makes about a hundred in an epoch, of 16 to 128
+            rows.
+        learning_rate: Of Adam at the start of each training: 0.01 by default; with `network` trials find it.
+        step_size: Of the anchors' walk from member to member, in prior standard deviations; by default 1, or less where
+            later trainings are too short to follow.
         prior: An `anchorwalk.Prior`, or a number for one scale for all parameters. By default kernels have a scale of
-            2 / sqrt(fan-in) and biases one.
+            2 / sqrt(fan-in), biases one, and trials choose how much less the first kernel has, whether features
+            differ in weight, and whether the function may have kinks.
         encoding: What becomes of columns of texts and categories, where X is a pandas table: "one_hot", a column of
             zeros and ones for each text; "target", the mean of the target; "auto", the first up to 50 texts. Dates
             become numbers too, and what is missing is filled in by the median and marked.
@@ -110,14 +117,14 @@ class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
         self,
         method: str = "sae",
         *,
-        hidden: tuple[int, ...] = (50,),
+        hidden: tuple[int, ...] = (50, 50),
         network: Network | Maker | None = None,
-        budget: int = 1000,
+        budget: int | str = "auto",
         seconds: float | None = None,
         chains: int | None = None,
         batch_size: int | str = "auto",
         learning_rate: float | None = None,
-        step_size: float = STEP_SIZE,
+        step_size: float | None = None,
         prior: Prior | float | None = None,
         encoding: str = "auto",
         early_stopping: bool = False,
@@ -240,5 +247,5 @@ class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
     def _network(self) -> Network:
         return networks.build(self.network, self.hidden, self._room(), len(self.classes_))
 
-    def _prior(self) -> Prior:
-        return self._as_prior(networks.CLASS_GAIN, noise=False)
+    def _priors(self) -> list[Prior]:
+        return self._as_priors(networks.CLASS_GAIN, noise=False)

@@ -66,7 +66,8 @@ def _left_out(estimator: Any, posterior: Posterior) -> Iterator[str]:
 
 
 def _apart(estimator: Any, found: Diagnosis) -> Iterator[str]:
-    step = f"step_size= ({estimator.step_size:g} now)"
+    walk = getattr(estimator.plan_.method, "walk", None)
+    step = f"step_size= ({getattr(walk, 'step_size', 0.0):g} now)"
     if found.agree is False and found.r_hat_median > APART:
         yield (
             f"chains disagree on {found.share_above_chance:.0%} of the predictions (R-hat {found.r_hat_median:.2f} in "

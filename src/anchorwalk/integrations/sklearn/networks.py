@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
 from anchorwalk import checks, tree
-from anchorwalk.networks import Network, mlp
+from anchorwalk.networks import Network, tabular
 from anchorwalk.prior import Prior, fan_in
 from anchorwalk.types import Array, Key, Params
 
@@ -18,12 +18,14 @@ GAIN, CLASS_GAIN = 1.0, 2.0
 """Prior scale of a kernel, times the root of its fan-in, for targets and for logits, which may grow far beyond one."""
 NOISE_START = -1.0
 """Where the noise's inverse-softplus starts, and its prior's mean: 0.3 standard deviations of the targets."""
+FIXED = 0.01
+"""Scale of a parameter that hardly leaves its prior's mean."""
 
 
 def build(network: Network | Maker | None, hidden: tuple[int, ...], inputs: int, outputs: int) -> Network:
-    """The network of an estimator: its own, what its maker makes, or a multilayer perceptron."""
+    """The network of an estimator: its own, what its maker makes, or one for tables."""
     if network is None:
-        return _filled_up(mlp(inputs, hidden, outputs), inputs)
+        return _filled_up(tabular(inputs, hidden, outputs), inputs)
     if isinstance(network, tuple) and len(network) == 2 and all(map(callable, network)):
         return Network(*network)
     if callable(network):
@@ -52,7 +54,7 @@ def _filled_up(network: Network, inputs: int) -> Network:
     return Network(network.init, apply)
 
 
-FIRST_KERNEL = "dense_0/kernel"
+FIRST_KERNEL, GATE, SHARPNESS = "dense_0/kernel", "gate", "sharpness"
 
 
 def narrowed(init: Any, features: int) -> Partial:
@@ -75,8 +77,9 @@ def unused(like: Params, features: int) -> Params:
     """True for the parameters of features that are missing."""
 
     def leaf(name: str, leaf: Any) -> Any:
-        rows = np.arange(leaf.shape[0] if name.endswith(FIRST_KERNEL) else 1)[:, None]
-        return rows >= features if name.endswith(FIRST_KERNEL) else np.False_
+        if name.endswith(FIRST_KERNEL):
+            return np.arange(leaf.shape[0])[:, None] >= features
+        return np.arange(leaf.shape[0]) >= features if name.endswith(GATE) else np.False_
 
     return tree.map_named(leaf, like)
 
@@ -107,7 +110,7 @@ def normal(network: Network, targets: tuple[int, ...], constant: bool) -> Networ
     def apply(params: Params, x: Any) -> Array:
         if not constant:
             outputs = network.apply(params, x)
-            return outputs.reshape(outputs.shape[0], *targets, 2)
+            return outputs.reshape(outputs.shape[0], *targets, 2) + jnp.array([0, NOISE_START], outputs.dtype)
         mean = network.apply(params["network"], x)
         mean = mean.reshape(mean.shape[0], *targets)
         return jnp.stack([mean, jnp.broadcast_to(params["noise"], mean.shape)], axis=-1)
@@ -126,19 +129,35 @@ def known_noise(network: Network, targets: tuple[int, ...]) -> Network:
     return Network(network.init, apply)
 
 
-def default_prior(gain: float, noise: bool, features: int | None) -> Prior:
+class Scales(NamedTuple):
+    """What a prior of the network for tables says beside the rule by fan-in."""
+
+    first: float  # scale of the first kernel, times the root of the number of features
+    gate: float
+    sharpness: float
+
+
+SCALES = (Scales(0.35, FIXED, FIXED), Scales(0.5, 1.0, FIXED), Scales(0.5, 1.0, 1.0))
+"""A smooth function in which all features weigh the same; features of different weight; and kinks, too."""
+
+
+def default_prior(gain: float, noise: bool, features: int | None, scales: Scales | None = None) -> Prior:
     """Kernels by their fan-in, biases one, a constant noise around its start.
 
     Args:
         gain: Scale of a kernel, times the root of its fan-in.
         noise: Whether the noise is a parameter.
         features: Fan-in of the first kernel, where it has room for more.
+        scales: Of the network for tables.
     """
     rule = fan_in(gain)
 
     def scale(path: str, leaf: Any) -> Any:
-        if features is not None and path.endswith(FIRST_KERNEL):
-            return np.full((leaf.shape[0], 1), gain / np.sqrt(features))
+        if scales is not None:
+            if path.endswith(FIRST_KERNEL):
+                return np.full((leaf.shape[0], 1), scales.first / np.sqrt(features or leaf.shape[0]))
+            if path.endswith((GATE, SHARPNESS)):
+                return scales.gate if path.endswith(GATE) else scales.sharpness
         return rule(path, leaf)
 
     return Prior(scale=scale, mean=_noise_mean if noise else 0.0)

@@ -1,9 +1,9 @@
-"""Defaults for batches, trainings and a plan from a budget."""
+"""How an estimator's parameters and the size of its data become a plan."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -11,68 +11,84 @@ from anchorwalk import checks
 from anchorwalk.methods.ae import AE
 from anchorwalk.methods.deep_ensemble import DeepEnsemble
 from anchorwalk.methods.sae import SAE
-from anchorwalk.optimizers import Adam, Training
+from anchorwalk.optimizers import Adam
 from anchorwalk.plan.plan import Plan
+from anchorwalk.plan.planner import Planned, plan_for
 from anchorwalk.posterior.posterior import Posterior
+from anchorwalk.prior import Prior
+from anchorwalk.problem import Problem
+from anchorwalk.types import Key
 from anchorwalk.walks import GuidedWalk
 
-METHODS = ("sae", "ae", "deep_ensemble")
-CHAINS = 4
-"""Chains of a sequential ensemble."""
-FIRST_SHARE = 0.8
-"""Share of the budget for the first trainings of a sequential ensemble: later members start from what they find."""
-LATER = 50
-"""A later training has so many times fewer epochs than the budget of its chain."""
-MEMBERS = 10
-"""Members of an ensemble without walks."""
-MOST_ROWS = 128
-BATCHES = 8
-"""Batches in an epoch, at least, where there are as many rows."""
-RATE, LATER_RATE, OWN_RATE = 1e-2, 3e-3, 1e-3
+METHODS = {"sae": SAE, "ae": AE, "deep_ensemble": DeepEnsemble}
+BATCHES, FEWEST_ROWS, MOST_ROWS = 100, 16, 128
+"""Batches in an epoch, where their rows are within these bounds."""
+STEPS, STEPS_A_ROW, MOST_STEPS, FEWEST_EPOCHS, MOST_EPOCHS = 100_000, 20, 400_000, 400, 4000
+"""Steps of a budget that the data's size decides, and bounds of its epochs."""
+CHAINS, MEMBERS = 8, 4
+"""Chains of a sequential ensemble, and members of each."""
+RATE = 1e-2
 END = 0.01
 """The last rate of a training, as a share of its first."""
+MEAN_FIRST = 0.5
+"""Share of a training in which the mean learns as if the noise were even, where it varies."""
 
 
 def batch_rows(given: Any, n: int) -> int:
-    """Rows in a minibatch at most: as given, clipped to the data's room, or so many that an epoch has about eight."""
+    """Rows in a minibatch at most: as given, clipped to the data's room, or for about a hundred in an epoch."""
     if given == "auto":
-        return int(np.clip(n // BATCHES, min(8, n), MOST_ROWS))
+        return min(n, int(np.clip(n // BATCHES, FEWEST_ROWS, MOST_ROWS)))
     return min(checks.count("batch_size", given), n)
 
 
-def default_plan(
-    method: str,
-    budget: int,
-    chains: int | None,
-    batch_size: int,
-    rate: float | None,
-    own: bool,
-    step_size: float,
-    perturbs: bool,
-    keep: Literal["last", "best"] = "last",
-) -> Plan:
-    """A plan for a budget of epochs over all chains."""
-    checks.choice("method", method, METHODS)
-    budget = checks.count("budget", budget)
-    rate = None if rate is None else checks.positive("learning_rate", rate)
-    rates = (OWN_RATE, OWN_RATE) if own else (RATE, LATER_RATE)
-    first_rate, later_rate = rates if rate is None else (rate, rate * rates[1] / rates[0])
-
-    def training(rate: float, epochs: int) -> Training:
-        return Training(Adam(rate, end_rate=rate * END), epochs, batch_size, keep)
-
-    if method != "sae":
-        members = min(MEMBERS if chains is None else checks.count("chains", chains), budget)
-        scratch = training(first_rate, budget // members)
-        return Plan(AE(scratch, perturbs) if method == "ae" else DeepEnsemble(scratch), members)
-    chains = min(CHAINS if chains is None else checks.count("chains", chains), budget)
-    first = training(first_rate, max(1, round(FIRST_SHARE * budget / chains)))
-    then = training(later_rate, max(1, round(budget / chains / LATER)))
-    return Plan.from_budget(budget, SAE(first, then, GuidedWalk(step_size=step_size), perturbs), chains)
+def epochs(budget: Any, rows: int, batch_size: int) -> int:
+    """A budget in epochs: as given, or as many as give a number of steps."""
+    if isinstance(budget, str):
+        checks.choice("budget", budget, ("auto",))
+        steps = min(STEPS + STEPS_A_ROW * rows, MOST_STEPS)
+        return int(np.clip(steps // -(-rows // batch_size), FEWEST_EPOCHS, MOST_EPOCHS))
+    return checks.count("budget", budget)
 
 
-def grown(plan: Plan, budget: int) -> Plan:
+def planned(key: Key, problem: Problem, priors: Sequence[Prior], estimator: Any, varies: bool) -> Planned:
+    """The plan for an estimator's parameters.
+
+    Args:
+        key: Of the trials.
+        problem: With the first of the priors.
+        priors: Those to choose from.
+        estimator: Has the parameters.
+        varies: Whether the noise varies, so that the mean is learned first.
+    """
+    batch_size = batch_rows(estimator.batch_size, problem.data.room)
+    rate = estimator.learning_rate
+    if rate is not None:
+        rate = checks.positive("learning_rate", rate)
+    elif estimator.network is None:
+        rate = RATE
+    sequential = estimator.method == "sae"
+    return plan_for(
+        key,
+        problem,
+        epochs(estimator.budget, problem.n, batch_size),
+        optimizer=Adam if rate is None else Adam(rate, end_rate=rate * END),
+        batch_size=min(batch_size, problem.n),
+        walk=None if estimator.step_size is None else GuidedWalk(step_size=estimator.step_size),
+        method=METHODS[checks.choice("method", estimator.method, tuple(METHODS))],
+        chains=CHAINS if estimator.chains is None and sequential else estimator.chains,
+        members=MEMBERS if sequential else None,
+        perturb_targets=estimator._perturbs(),
+        mean_first=MEAN_FIRST if varies else None,
+        keep="best" if estimator.early_stopping else "last",
+        priors=priors[1:],
+        shift_start=False,
+        runner=estimator.runner,
+    )
+
+
+def grown(plan: Plan, budget: Any) -> Plan:
     """The same method with as many members as a larger budget holds; never fewer than there are."""
+    budget = int(plan.epochs) if budget == "auto" else checks.count("budget", budget)
     chains = None if getattr(plan.method, "one_member", False) else plan.chains
     more = Plan.from_budget(max(budget, int(plan.epochs)), plan.method, chains)
     return replace(plan, chains=max(plan.chains, more.chains), members=max(plan.members, more.members))

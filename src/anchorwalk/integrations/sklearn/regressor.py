@@ -11,7 +11,7 @@ from sklearn.utils.validation import _check_sample_weight
 from anchorwalk import checks
 from anchorwalk.errors import ScaleWarning, warn
 from anchorwalk.integrations.sklearn import conformal, networks
-from anchorwalk.integrations.sklearn.base import RESULTS, STEP_SIZE, Ensemble
+from anchorwalk.integrations.sklearn.base import RESULTS, Ensemble
 from anchorwalk.integrations.sklearn.encoding import is_table
 from anchorwalk.integrations.sklearn.networks import Maker
 from anchorwalk.integrations.sklearn.scaling import FARTHEST, Scaling
@@ -46,8 +46,8 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
 
     Args:
         method: "sae", a sequential anchored ensemble; "ae", an anchored ensemble; or "deep_ensemble".
-        noise: What is known of the targets' noise: "constant", one standard deviation that is learned;
-            "varying", one that depends on the features; or a number, its standard deviation.
+        noise: What is known of the targets' noise: "varying", the default, a standard deviation that depends on the
+            features; "constant", one that is learned; or a number, its standard deviation.
         perturb_targets: Whether anchored members' targets are moved by draws of the noise. Without it, as in the
             paper, members agree too much where the data are many, and take for signal what is noise.
         calibrate: "conformal" holds a fifth of the rows back from training, 19 at least and 2000 at most. Intervals and
@@ -59,18 +59,25 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
             enough for intervals of 99%. "none", the default, takes quantiles of the mixture.
         quantiles: What `predict` returns in place of the mean, such as (0.05, 0.95), shape (rows, quantiles): for tools
             that ask for nothing else, such as `cross_val_predict` and `GridSearchCV.predict`. `score` takes the mean.
-        hidden: Units of each hidden layer.
-        network: Instead of a multilayer perceptron: a network (init, apply), or a function (inputs, outputs) that makes
+        hidden: Units of each hidden layer, of the network `anchorwalk.networks.tabular`.
+        network: Instead of that one: a network (init, apply), or a function (inputs, outputs) that makes
             one. It has one output for each target, with `noise="varying"` two.
-        budget: Epochs over all chains, the cost of the ensemble: an epoch is one network's pass over the data.
+        budget: Epochs over all chains, the cost of the ensemble: an epoch is one network's pass over the data. A part
+            of it, up to a fifth, pays for trials (`anchorwalk.plan_for`), which choose the prior and the length of
+            trainings on rows that they hold back. "auto" takes 400 to 4000 epochs, for 100,000 steps
+            of training and more with the rows.
         seconds: Train for about this many seconds, in place of the budget's number of members. `budget` then still
             decides how long each training is, and the first trainings are always finished.
-        chains: Independent chains ("sae", 4 by default), or members (the other methods, 10 by default).
-        batch_size: Rows in a minibatch, clipped to the data; "auto" makes eight or more in an epoch, of 128 at most.
-        learning_rate: Of Adam at the start of a first training; 0.01, and 0.001 with `network`.
-        step_size: Of the anchors' walk from member to member, in prior standard deviations.
+        chains: Independent chains ("sae", 8 by default), or members (the other methods; by default as many as the
+            budget holds, 5 or more).
+        batch_size: Rows in a minibatch, clipped to the data; "auto" makes about a hundred in an epoch, of 16 to 128
+            rows.
+        learning_rate: Of Adam at the start of each training: 0.01 by default; with `network` trials find it.
+        step_size: Of the anchors' walk from member to member, in prior standard deviations; by default 1, or less where
+            later trainings are too short to follow.
         prior: An `anchorwalk.Prior`, or a number for one scale for all parameters. By default kernels have a scale of
-            1 / sqrt(fan-in) and biases one.
+            1 / sqrt(fan-in), biases one, and trials choose how much less the first kernel has, whether features
+            differ in weight, and whether the function may have kinks.
         encoding: What becomes of columns of texts and categories, where X is a pandas table: "one_hot", a column of
             zeros and ones for each text; "target", the mean of the target; "auto", the first up to 50 texts. Dates
             become numbers too, and what is missing is filled in by the median and marked.
@@ -111,18 +118,18 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
         self,
         method: str = "sae",
         *,
-        noise: str | float = "constant",
+        noise: str | float = "varying",
         perturb_targets: bool = True,
         calibrate: str = "none",
         quantiles: tuple[float, ...] | None = None,
-        hidden: tuple[int, ...] = (50,),
+        hidden: tuple[int, ...] = (50, 50),
         network: Network | Maker | None = None,
-        budget: int = 1000,
+        budget: int | str = "auto",
         seconds: float | None = None,
         chains: int | None = None,
         batch_size: int | str = "auto",
         learning_rate: float | None = None,
-        step_size: float = STEP_SIZE,
+        step_size: float | None = None,
         prior: Prior | float | None = None,
         encoding: str = "auto",
         early_stopping: bool = False,
@@ -344,5 +351,8 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
     def _perturbs(self) -> bool:
         return bool(self.perturb_targets) and self.method != "deep_ensemble"
 
-    def _prior(self) -> Prior:
-        return self._as_prior(networks.GAIN, noise=self.noise == "constant")
+    def _varies(self) -> bool:
+        return self.noise == "varying"
+
+    def _priors(self) -> list[Prior]:
+        return self._as_priors(networks.GAIN, noise=self.noise == "constant")

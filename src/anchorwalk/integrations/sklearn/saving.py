@@ -12,7 +12,7 @@ import numpy as np
 
 from anchorwalk import checks, files
 from anchorwalk.errors import StoreDamaged
-from anchorwalk.integrations.sklearn import conformal
+from anchorwalk.integrations.sklearn import conformal, networks
 from anchorwalk.integrations.sklearn.encoding import Encoder
 from anchorwalk.integrations.sklearn.scaling import Scaling
 from anchorwalk.methods.base import Draws
@@ -28,7 +28,7 @@ from anchorwalk.run.store.serialise import leaves_to_json
 from anchorwalk.serial import from_json
 
 NAME = "estimator.json"
-FORMAT = 3
+FORMAT = 4
 PLAIN = str | int | float | bool | None
 LISTS = ("hidden", "quantiles", "class_weight")
 """Parameters that may be lists."""
@@ -201,6 +201,7 @@ def _form(estimator: Any) -> dict[str, Any]:
         "seed": estimator._seed,
         "features": estimator.n_features_in_,
         "plan": estimator.plan_.to_json(),
+        "prior": estimator._chosen,
         "scaling": _scaling(estimator.scaling_),
     }
     if estimator.encoder_ is not None:
@@ -231,6 +232,9 @@ def _restore(estimator: Any, fitted: dict[str, Any]) -> None:
     plan = fitted["plan"]
     estimator.plan_ = Plan(from_json(plan["method"]), plan["chains"], plan["members"])
     estimator.n_iter_ = estimator.plan_.epochs
+    estimator._chosen = checks.count("prior", fitted["prior"], least=0)
+    if estimator._chosen >= len(networks.SCALES):
+        raise ValueError("a prior that is none of those to choose from")
     encoder = estimator.encoder_ = _encoder_from(fitted.get("encoder"), features, fitted.get("classes"))
     estimator.scaling_ = _scaling_from(fitted["scaling"], (features if encoder is None else len(encoder.names),))
     if "feature_names" in fitted:
