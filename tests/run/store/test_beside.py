@@ -155,6 +155,9 @@ def changed_estimator(folder, change):
         lambda about: about["fitted"]["target_scaling"].update(scale=-1.0),
         lambda about: about["fitted"].update(target_shape=[10**9, 10**9]),
         lambda about: about["fitted"].update(feature_names=["a"]),
+        lambda about: about["fitted"].update(feature_names="ab"),
+        lambda about: about["params"].update(hidden={}),
+        lambda about: about["params"].update(quantiles={}),
         lambda about: about.update(fitted=[]),
         lambda about: about.pop("own_network"),
     ],
@@ -182,6 +185,14 @@ def test_crafted_estimators(tmp_path, regressor, change):
 def test_crafted_classes(tmp_path, classifier, classes):
     classifier.save(tmp_path / "run")
     changed_estimator(tmp_path / "run", lambda about: about["fitted"].update(classes=classes))
+    with pytest.raises(StoreDamaged, match="is not what was written"):
+        SAEClassifier.load(tmp_path / "run")
+
+
+@pytest.mark.parametrize("weights", [{"a": 0}, {}, 0.5, True, "heavy", [["a", [1]]], [["a"]], [[["a"], 1.0]]])
+def test_crafted_weights_of_classes(tmp_path, classifier, weights):
+    classifier.save(tmp_path / "run")
+    changed_estimator(tmp_path / "run", lambda about: about["params"].update(class_weight=weights))
     with pytest.raises(StoreDamaged, match="is not what was written"):
         SAEClassifier.load(tmp_path / "run")
 
@@ -220,6 +231,24 @@ def test_what_load_would_refuse_is_not_saved(tmp_path):
             model.set_params(**changed).save(tmp_path / "other")
         model.set_params(**former)
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"class_weight": {False: [1.0]}}, r"class_weight: got \[1.0\], expected a finite number"),
+        ({"class_weight": {False: 10**400}}, "parameters that have no JSON form"),
+        ({"class_weight": "heavy"}, "class_weight: got 'heavy'"),
+        ({"class_weight": 0.5}, "not the list that it should be"),
+        ({"hidden": 3}, "parameters that have no JSON form"),
+    ],
+)
+def test_what_load_would_refuse_of_a_classifier_is_not_saved(tmp_path, classifier, changed, message):
+    former = classifier.get_params()
+    with pytest.raises(InvalidInput, match=message):
+        classifier.set_params(**changed).save(tmp_path / "run")
+    classifier.set_params(**former)
+    assert not (tmp_path / "run").exists()
 
 
 def test_an_estimator_without_its_chains_is_not_saved(tmp_path, regressor):
