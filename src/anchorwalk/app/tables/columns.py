@@ -130,7 +130,7 @@ def _dates(values: Any, form: str) -> Any:
         warnings.simplefilter("ignore")
         try:
             found = pd.to_datetime(values, errors="coerce", utc=True, **way)
-        except ValueError:  # no format
+        except (ValueError, re.error):  # no format
             found = pd.Series(pd.NaT, values.index, dtype="datetime64[ns, UTC]")
         return found.dt.tz_localize(None)
 
