@@ -29,6 +29,8 @@ LARGE, DIGITS = 1e15, 14
 """Whole numbers from LARGE on are identifiers, where they have more digits than measurements have."""
 MANY = 20
 """Rows from which on texts that all differ are identifiers, and texts from which on most of them tell what all are."""
+KINDS = ("number", "date", "text")
+"""What a column may be."""
 
 
 class Options(NamedTuple):
