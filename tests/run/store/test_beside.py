@@ -372,6 +372,8 @@ def test_a_file_of_holes_that_claims_members_by_the_billion(tmp_path):
         (b"[" * 10**6, "too deep"),
         (b'{"a": NaN}', "the number NaN"),
         (b'{"a": 1e999}', "the number 1e999"),
+        (b'{"a": 1' + b"0" * 400 + b"}", "the number 1000"),
+        (b'{"a": -1' + b"0" * 10**4 + b"}", "the number -1000"),
     ],
 )
 def test_json_is_bounded(content, reason):
