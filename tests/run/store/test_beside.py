@@ -12,6 +12,7 @@ import tracemalloc
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import anchorwalk as aw
@@ -187,6 +188,16 @@ def test_crafted_classes(tmp_path, classifier, classes):
     changed_estimator(tmp_path / "run", lambda about: about["fitted"].update(classes=classes))
     with pytest.raises(StoreDamaged, match="is not what was written"):
         SAEClassifier.load(tmp_path / "run")
+
+
+def test_crafted_names_of_columns(tmp_path):
+    table = pd.DataFrame({"a": X[:, 0], "b": np.where(X[:, 1] > 0, "x", "y")})
+    model = SAERegressor("ae", budget=4, chains=2, hidden=(3,), random_state=0).fit(table, X[:, 0])
+    model.save(tmp_path / "run")
+    np.testing.assert_array_equal(SAERegressor.load(tmp_path / "run").predict(table), model.predict(table))
+    changed_estimator(tmp_path / "run", lambda about: about["fitted"].update(feature_names=["a", ".."]))
+    with pytest.raises(StoreDamaged, match=r"is not what was written .*names of features"):
+        SAERegressor.load(tmp_path / "run")
 
 
 @pytest.mark.parametrize("weights", [{"a": 0}, {}, 0.5, True, "heavy", [["a", [1]]], [["a"]], [[["a"], 1.0]]])

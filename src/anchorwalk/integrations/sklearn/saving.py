@@ -245,6 +245,8 @@ def _restore(estimator: Any, fitted: dict[str, Any]) -> None:
         names = fitted["feature_names"]
         if not isinstance(names, list) or len(names) != features or not all(isinstance(name, str) for name in names):
             raise ValueError("names of features")
+        if encoder is not None and names != [one.name for one in encoder.columns]:
+            raise ValueError("names of features other than those of the columns")
         estimator.feature_names_in_ = np.array(names, dtype=object)
     if hasattr(estimator, "predict_proba"):
         estimator.classes_ = _classes_from(fitted["classes"])
