@@ -19,6 +19,8 @@ LONGEST = 256 * 2**20
 """Bytes of a JSON file that are read."""
 DEEPEST = 256
 """Lists and objects inside of each other that are read."""
+DIGITS = 300
+"""Digits of a whole number that are read: all others are finite as a float."""
 CHUNK = 2**20
 NOT_PLAIN = (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EACCES, errno.ENOTDIR, errno.EPERM)
 """Errors in opening that tell of the file, not of the machine."""
@@ -117,7 +119,7 @@ def read_all(path: Path, longest: int) -> bytes:
 def from_json(content: bytes) -> Any:
     """What JSON says; ValueError where it is none, too deep, or has a number that is not finite."""
     try:
-        value = json.loads(content, parse_constant=_number, parse_float=_number)
+        value = json.loads(content, parse_constant=_number, parse_float=_number, parse_int=_whole)
     except RecursionError:
         raise ValueError("it is too deep") from None
     level, depth = [value], 0
@@ -137,6 +139,12 @@ def _number(text: str) -> float:
     if not math.isfinite(number):
         raise ValueError(f"the number {text[:20]}")
     return number
+
+
+def _whole(text: str) -> int:
+    if len(text) > DIGITS:
+        raise ValueError(f"the number {text[:20]}")
+    return int(text)
 
 
 # Writing.

@@ -227,7 +227,7 @@ def test_a_run_agrees_with_the_packaged_reference():
 
     case, plan = open_case("uci_gap", Variant(split=5)), aw.Plan(aw.HMC(), chains=8, members=200)
     posterior = aw.sample(jax.random.key(100), case.problem, plan, callbacks=[])
-    evidence = examine(case.problem, vectors_of(posterior, plan), np.asarray(case.x_test, np.float32))
+    evidence = examine(case.problem, {"only": vectors_of(posterior, plan)}, np.asarray(case.x_test, np.float32))
     distance = case.reference.compare(evidence.values)
     for name in ("w1", "w2"):
         assert distance[name] < evidence.floor[name] + case.reference.floor[name]

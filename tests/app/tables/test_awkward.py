@@ -220,7 +220,7 @@ def test_whole_numbers_as_dates():
     for settings in ({"types": {"day": "date"}}, {"dates": "%Y%m%d"}):
         _, _, columns, _ = understood("days.csv", "y", **settings)
         assert columns["day"][1] == pd.Timestamp(2024, 2, 2)
-    for form in ("%d/%m/%Y", "%Q"):
+    for form in ("%d/%m/%Y", "%Q", "%d%d"):
         with pytest.raises(InvalidInput, match=r"--dates: got '%.*expected the format of all values of a column"):
             understood("days.csv", "y", dates=form)
 

@@ -18,7 +18,8 @@ from anchorwalk.app import tables
 from anchorwalk.app.cli import app
 from anchorwalk.app.tables.columns import Options
 from anchorwalk.app.tables.prepare import target
-from anchorwalk.errors import InvalidInput
+from anchorwalk.errors import InvalidInput, StoreDamaged
+from stored import relisted
 
 RNG = np.random.default_rng(0)
 ROWS = 80
@@ -252,6 +253,35 @@ def test_mistakes_are_named_as_the_user_knows_them(files, tmp_path, regression, 
         assert words in run("fit", files / "houses.csv", "--config", tmp_path / "s.yaml", code=2)
     (tmp_path / "s.yaml").write_text("target: price\nbatch_size: -3\n")
     assert run("fit", files / "houses.csv", "--config", tmp_path / "s.yaml", code=2).count("batch_size") == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda about: about["columns"][0].update(name=7),
+        lambda about: about["columns"][0].update(kind="image"),
+        lambda about: about["columns"][0].update(unit=[]),
+        lambda about: about["columns"][0].update(dates=0.5),
+        lambda about: about["columns"][0].update(decimal=";"),
+        lambda about: about["columns"][0].update(decimal={}),
+        lambda about: about["target"].update(unit=7),
+        lambda about: about["target"].update(kind="text"),
+        lambda about: about["options"].update(decimal=None),
+        lambda about: about["options"].update(thousands=[]),
+        lambda about: about["options"].update(dates=1),
+        lambda about: about.update(options=[]),
+        lambda about: about.update(estimator="SAEClassifier"),
+    ],
+)
+def test_crafted_tables(tmp_path, regression, change):
+    folder = tmp_path / "run"
+    shutil.copytree(regression[0], folder)
+    about = json.loads((folder / "table.json").read_text())
+    change(about)
+    (folder / "table.json").write_text(json.dumps(about))
+    relisted(folder, "table.json")
+    with pytest.raises(StoreDamaged, match=r"table\.json is not what was written"):
+        tables.load(folder)
 
 
 def test_padding_rows_are_not_counted(regression):

@@ -12,6 +12,7 @@ import tracemalloc
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import anchorwalk as aw
@@ -155,6 +156,9 @@ def changed_estimator(folder, change):
         lambda about: about["fitted"]["target_scaling"].update(scale=-1.0),
         lambda about: about["fitted"].update(target_shape=[10**9, 10**9]),
         lambda about: about["fitted"].update(feature_names=["a"]),
+        lambda about: about["fitted"].update(feature_names="ab"),
+        lambda about: about["params"].update(hidden={}),
+        lambda about: about["params"].update(quantiles={}),
         lambda about: about.update(fitted=[]),
         lambda about: about.pop("own_network"),
     ],
@@ -182,6 +186,24 @@ def test_crafted_estimators(tmp_path, regressor, change):
 def test_crafted_classes(tmp_path, classifier, classes):
     classifier.save(tmp_path / "run")
     changed_estimator(tmp_path / "run", lambda about: about["fitted"].update(classes=classes))
+    with pytest.raises(StoreDamaged, match="is not what was written"):
+        SAEClassifier.load(tmp_path / "run")
+
+
+def test_crafted_names_of_columns(tmp_path):
+    table = pd.DataFrame({"a": X[:, 0], "b": np.where(X[:, 1] > 0, "x", "y")})
+    model = SAERegressor("ae", budget=4, chains=2, hidden=(3,), random_state=0).fit(table, X[:, 0])
+    model.save(tmp_path / "run")
+    np.testing.assert_array_equal(SAERegressor.load(tmp_path / "run").predict(table), model.predict(table))
+    changed_estimator(tmp_path / "run", lambda about: about["fitted"].update(feature_names=["a", ".."]))
+    with pytest.raises(StoreDamaged, match=r"is not what was written .*names of features"):
+        SAERegressor.load(tmp_path / "run")
+
+
+@pytest.mark.parametrize("weights", [{"a": 0}, {}, 0.5, True, "heavy", [["a", [1]]], [["a"]], [[["a"], 1.0]]])
+def test_crafted_weights_of_classes(tmp_path, classifier, weights):
+    classifier.save(tmp_path / "run")
+    changed_estimator(tmp_path / "run", lambda about: about["params"].update(class_weight=weights))
     with pytest.raises(StoreDamaged, match="is not what was written"):
         SAEClassifier.load(tmp_path / "run")
 
@@ -220,6 +242,24 @@ def test_what_load_would_refuse_is_not_saved(tmp_path):
             model.set_params(**changed).save(tmp_path / "other")
         model.set_params(**former)
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"class_weight": {False: [1.0]}}, r"class_weight: got \[1.0\], expected a finite number"),
+        ({"class_weight": {False: 10**400}}, "parameters that have no JSON form"),
+        ({"class_weight": "heavy"}, "class_weight: got 'heavy'"),
+        ({"class_weight": 0.5}, "not the list that it should be"),
+        ({"hidden": 3}, "parameters that have no JSON form"),
+    ],
+)
+def test_what_load_would_refuse_of_a_classifier_is_not_saved(tmp_path, classifier, changed, message):
+    former = classifier.get_params()
+    with pytest.raises(InvalidInput, match=message):
+        classifier.set_params(**changed).save(tmp_path / "run")
+    classifier.set_params(**former)
+    assert not (tmp_path / "run").exists()
 
 
 def test_an_estimator_without_its_chains_is_not_saved(tmp_path, regressor):
@@ -343,6 +383,8 @@ def test_a_file_of_holes_that_claims_members_by_the_billion(tmp_path):
         (b"[" * 10**6, "too deep"),
         (b'{"a": NaN}', "the number NaN"),
         (b'{"a": 1e999}', "the number 1e999"),
+        (b'{"a": 1' + b"0" * 400 + b"}", "the number 1000"),
+        (b'{"a": -1' + b"0" * 10**4 + b"}", "the number -1000"),
     ],
 )
 def test_json_is_bounded(content, reason):

@@ -134,6 +134,35 @@ def test_calls_that_make_no_sense_are_refused_where_a_run_goes_on(tmp_path):
             store.progress()
 
 
+def test_traces_of_other_axes(tmp_path):
+    folder = tmp_path / "run"
+    made_up_run(folder)
+    reshaped(folder, lambda tensors: tensors.update(trace=tensors["trace"][:, :, :1, None]))
+    loaded = aw.load(folder, apply)
+    assert len(loaded) == 6
+    assert (report.read(loaded).first, report.read(loaded).then) == (0, 0)  # no losses of epochs
+    reshaped(folder, lambda tensors: tensors.update(trace=tensors["trace"][:, :, 0, 0]))
+    with pytest.warns(DamagedWarning, match="it lacks the members' traces"):
+        assert len(aw.load(folder, apply)) == 0
+
+
+@pytest.mark.parametrize("axes", [0, 1, 2])
+def test_states_of_too_few_axes_or_chains_are_damage(tmp_path, axes):
+    folder = tmp_path / "run"
+    made_up_run(folder)
+    path = next(folder.glob("state-*"))
+    tensors = {name: np.zeros((1,) * axes, one.dtype) for name, one in load_file(path).items()}
+    content = save(tensors)
+    path.write_bytes(content)
+    entry = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    rewritten(folder, lambda manifest: manifest["states"][0].update(entry))
+    store = DiskStore(folder)
+    begin(store, {"w": jax.ShapeDtypeStruct((3,), np.float32)}, about_of((0, 1), 3))
+    with pytest.raises(StoreDamaged, match=r"chain states in .* are damaged"):
+        store.state(1)
+    store.end()
+
+
 def test_one_bad_folder_does_not_break_the_listing(tmp_path):
     made_up_run(tmp_path / "whole")
     for name, make in {

@@ -130,12 +130,15 @@ class Folder:
     def __init__(self, tmp_path, task):
         rng = np.random.default_rng(0)
         self.table = pd.DataFrame({"a": rng.normal(size=20), "b": rng.choice(["x", "y"], 20)})
+        self.table["money"] = [f"{one:.2f} €" for one in rng.uniform(1, 99, 20)]
+        self.table["day"] = [f"{1 + number}.03.2024" for number in rng.permutation(20)]
         self.table["y"] = self.table["a"] if task == "regression" else np.where(self.table["a"] > 0, "yes", "no")
         settings = tables.FitSettings(target="y", budget=8, chains=2, hidden=(3,), task=task)
         self.folder, self.out, self.path = tmp_path / "run", tmp_path / "out", tmp_path
         model = tables.fit(self.table, settings, self.folder)
         self.kind = type(model.estimator)
         self.network = model.estimator._network().apply
+        self.rows = model.estimator._inputs(model.estimator._features(model._columns(self.table)))
         self.expected = model.predict(self.table)[0]
         self.members = {(one.info.chain, one.info.index): one for one in model.estimator.posterior_}
         self.contents = {path.name: path.read_bytes() for path in self.folder.iterdir() if path.name != "lock"}
@@ -164,7 +167,7 @@ class Folder:
     def read(self):
         loaded = aw.load(self.folder, self.network)
         members = {(one.info.chain, one.info.index): one for one in loaded}
-        loaded.diagnose(np.zeros((3, 4), np.float32))
+        loaded.diagnose(self.rows)
         report.read(loaded)
         return members
 

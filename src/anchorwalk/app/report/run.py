@@ -117,7 +117,8 @@ def _other_walk(method: Mapping[str, Any]) -> str:
 def _epochs(posterior: Posterior, later: bool) -> int:
     for info in posterior.infos:
         if (info.index > 0) == later:
-            return len(posterior[info.chain, info.index].trace)
+            trace = posterior[info.chain, info.index].trace
+            return len(trace) if np.ndim(trace) == 1 else 0  # other methods may have others
     return 0
 
 

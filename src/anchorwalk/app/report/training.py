@@ -98,7 +98,8 @@ def _rectangle(
         for place, index in enumerate(indices):
             if (chain, index) in there:
                 values = np.asarray(posterior[chain, index].trace, float)[:epochs]
-                result[line, place * epochs : place * epochs + len(values)] = values
+                if values.ndim == 1:
+                    result[line, place * epochs : place * epochs + len(values)] = values
     result[~np.isfinite(result)] = np.nan
     return result
 

@@ -29,6 +29,8 @@ LARGE, DIGITS = 1e15, 14
 """Whole numbers from LARGE on are identifiers, where they have more digits than measurements have."""
 MANY = 20
 """Rows from which on texts that all differ are identifiers, and texts from which on most of them tell what all are."""
+KINDS = ("number", "date", "text")
+"""What a column may be."""
 
 
 class Options(NamedTuple):
@@ -130,7 +132,7 @@ def _dates(values: Any, form: str) -> Any:
         warnings.simplefilter("ignore")
         try:
             found = pd.to_datetime(values, errors="coerce", utc=True, **way)
-        except ValueError:  # no format
+        except (ValueError, re.error):  # no format
             found = pd.Series(pd.NaT, values.index, dtype="datetime64[ns, UTC]")
         return found.dt.tz_localize(None)
 

@@ -12,7 +12,8 @@ import numpy as np
 from anchorwalk import checks, files
 from anchorwalk.app.report import Paths, ReportData, write
 from anchorwalk.app.tables import prepare
-from anchorwalk.app.tables.columns import Form, Options
+from anchorwalk.app.tables.columns import KINDS, Form, Options
+from anchorwalk.app.tables.numbers import SIGNS
 from anchorwalk.app.tables.reading import Reading, column, read, some
 from anchorwalk.app.tables.settings import FitSettings
 from anchorwalk.errors import StoreDamaged
@@ -270,8 +271,10 @@ def load(folder: Path) -> TableModel:
         about = files.from_json(beside.read(folder, NAME))
         form = about["format"]
         kind = {cls.__name__: cls for cls in (SAEClassifier, SAERegressor)}[about["estimator"]]
-        target, *forms = (Form(**one) for one in (about["target"], *about["columns"]))
-        options, settings = Options(**about["options"]), FitSettings(**about["settings"])
+        target, *forms = (_form(one) for one in (about["target"], *about["columns"]))
+        if target.kind != ("text" if kind is SAEClassifier else "number"):
+            raise ValueError(f"a target of the kind {target.kind!r}")
+        options, settings = _options(about["options"]), FitSettings(**about["settings"])
         notes = tuple(map(str, about["notes"]))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreDamaged(f"{folder / NAME} is not what was written ({error!r})") from None
@@ -283,6 +286,24 @@ def load(folder: Path) -> TableModel:
     if encoder is None or [one.name for one in encoder.columns] != [one.name for one in forms]:
         raise StoreDamaged(f"{folder / NAME} does not belong to the estimator beside it, which has other columns")
     return TableModel(tuple(forms), estimator, target, options, settings, notes)
+
+
+def _form(about: dict[str, Any]) -> Form:
+    """What a column is, as it can have been written; ValueError for another one."""
+    form = Form(**about)
+    texts = all(isinstance(one, str) for one in about.values())
+    if not (texts and form.kind in KINDS and form.decimal in ("", *SIGNS)):
+        raise ValueError(f"the column {form.name!r}")
+    return form
+
+
+def _options(about: dict[str, Any]) -> Options:
+    """How texts are read, as it can have been written; ValueError for another way."""
+    options = Options(**about)
+    texts = isinstance(options.thousands, str) and isinstance(options.dates, str | None)
+    if not (texts and options.decimal in tuple(SIGNS)):
+        raise ValueError("how texts are read")
+    return options
 
 
 def _estimator(settings: FitSettings, target: Form, folder: Path) -> Any:

@@ -30,8 +30,8 @@ from anchorwalk.serial import from_json
 NAME = "estimator.json"
 FORMAT = 4
 PLAIN = str | int | float | bool | None
-LISTS = ("hidden", "quantiles", "class_weight")
-"""Parameters that may be lists."""
+LISTS: dict[str, Any] = {"hidden": list, "quantiles": list | None, "class_weight": list | str | None}
+"""Parameters that may be lists, and what they are in JSON."""
 KINDS = {"number", "date", "moment", "one_hot", "target"}
 """What columns of a table may be."""
 CLASS_KINDS = "biufU"
@@ -147,12 +147,24 @@ def _encoded(cls: type, form: dict[str, Any]) -> bytes:
         raise TypeError(f"a {type(value).__name__}")
 
     try:
+        form = {**form, "params": _listed(form["params"])}
         content = json.dumps(form, indent=1, allow_nan=False, default=plain).encode()
         _checked(cls, json.loads(content)["params"])
         return content
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         remedy = "Use set_params(...) with such values, and save again."
         checks.reject("save", f"parameters that have no JSON form ({error})", "texts and finite numbers", remedy)
+
+
+def _listed(params: dict[str, Any]) -> dict[str, Any]:
+    """Parameters with lists for `LISTS`: class weights as pairs, since JSON has texts alone as names."""
+    found = {**params, "hidden": list(params["hidden"])}
+    if params.get("quantiles") is not None:
+        found["quantiles"] = np.atleast_1d(np.asarray(params["quantiles"], np.float64)).tolist()
+    if isinstance(params.get("class_weight"), dict):
+        pairs = params["class_weight"].items()
+        found["class_weight"] = [[name, checks.number("class_weight", weight)] for name, weight in pairs]
+    return found
 
 
 def _checked(cls: Any, params: dict[str, Any]) -> dict[str, Any]:
@@ -164,8 +176,8 @@ def _checked(cls: Any, params: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(f"parameters {sorted(set(params) ^ names)} that are missing or not known")
     if params["store"] is not None:  # a later fit would write there
         raise ValueError("a store")
-    if not all(isinstance(value, PLAIN) for name, value in params.items() if name not in LISTS):
-        raise ValueError("a parameter that is no plain value")
+    if not all(isinstance(value, LISTS.get(name, PLAIN)) for name, value in params.items()):
+        raise ValueError("a parameter that is no plain value, or not the list that it should be")
     if isinstance(params.get("noise"), str):
         checks.choice("noise", params["noise"], NOISES)
     elif "noise" in params:
@@ -173,8 +185,11 @@ def _checked(cls: Any, params: dict[str, Any]) -> dict[str, Any]:
     if "calibrate" in params:
         checks.choice("calibrate", params["calibrate"], conformal.MODES)
     found = {**params, "hidden": tuple(checks.count("hidden", units) for units in params["hidden"])}
-    if isinstance(params.get("class_weight"), list):
-        found["class_weight"] = {name: checks.number("class_weight", weight) for name, weight in params["class_weight"]}
+    weights = params.get("class_weight")
+    if isinstance(weights, str):
+        checks.choice("class_weight", weights, ("balanced",))
+    elif weights is not None:
+        found["class_weight"] = {name: checks.number("class_weight", weight) for name, weight in weights}
     if params.get("quantiles") is not None:
         found["quantiles"] = tuple(checks.within("quantiles", level, 0, 1) for level in params["quantiles"])
     return found
@@ -189,13 +204,6 @@ def _form(estimator: Any) -> dict[str, Any]:
     if not isinstance(params["random_state"], PLAIN):
         params["random_state"] = None  # the seed that was drawn from it is kept
     params["store"] = None
-    if params.get("quantiles") is not None:
-        params["quantiles"] = np.atleast_1d(np.asarray(params["quantiles"], np.float64)).tolist()
-    if isinstance(params.get("class_weight"), dict):  # pairs, since JSON has texts alone as names
-        pairs = params["class_weight"].items()
-        params["class_weight"] = [
-            [name.item() if isinstance(name, np.generic) else name, float(weight)] for name, weight in pairs
-        ]
     params.pop("runner")  # a place, not a part of the model
     fitted: dict[str, Any] = {
         "seed": estimator._seed,
@@ -220,7 +228,7 @@ def _form(estimator: Any) -> dict[str, Any]:
         "format": FORMAT,
         "version": version("anchorwalk"),
         "estimator": type(estimator).__name__,
-        "params": {**params, "hidden": list(params["hidden"])},
+        "params": params,
         "own_network": own,
         "fitted": fitted,
     }
@@ -239,8 +247,10 @@ def _restore(estimator: Any, fitted: dict[str, Any]) -> None:
     estimator.scaling_ = _scaling_from(fitted["scaling"], (features if encoder is None else len(encoder.names),))
     if "feature_names" in fitted:
         names = fitted["feature_names"]
-        if len(names) != features or not all(isinstance(name, str) for name in names):
+        if not isinstance(names, list) or len(names) != features or not all(isinstance(name, str) for name in names):
             raise ValueError("names of features")
+        if encoder is not None and names != [one.name for one in encoder.columns]:
+            raise ValueError("names of features other than those of the columns")
         estimator.feature_names_in_ = np.array(names, dtype=object)
     if hasattr(estimator, "predict_proba"):
         estimator.classes_ = _classes_from(fitted["classes"])

@@ -190,7 +190,8 @@ class Reader:
         for name, shape in shapes.items():
             if name not in file.tensors or file.tensors[name].shape != (*lead, *shape):
                 raise Damaged(f"it lacks {name!r} in the shape {(*lead, *shape)}")
-        if "trace" not in file.tensors or file.tensors["trace"].shape[:2] != lead:
+        trace = file.tensors["trace"].shape if "trace" in file.tensors else ()
+        if trace[:2] != lead or len(trace) == len(lead):
             raise Damaged("it lacks the members' traces")
         # The tensors are there in this shape: only now is it sure that the entry claims no members by the billion.
         # They are compared row by row, so that a file of holes which claims very many is soon found out.

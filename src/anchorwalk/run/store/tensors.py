@@ -68,10 +68,12 @@ class TensorFile:
         self._closing()  # once, however often it is called
 
     def read(self, name: str, place: tuple[int, ...] = ()) -> HostArray:
-        """A tensor, or its part at `place` on the leading axes."""
+        """A tensor, or its part at `place` on the leading axes; Damaged where it has no such part."""
         tensor = self.tensors[name]
-        shape = tensor.shape[len(place) :]
-        part = int(np.ravel_multi_index(place, tensor.shape[: len(place)])) if place else 0
+        leading, shape = tensor.shape[: len(place)], tensor.shape[len(place) :]
+        if len(leading) < len(place) or not all(here < size for here, size in zip(place, leading, strict=True)):
+            raise Damaged(f"{name!r} has the shape {tensor.shape}, and nothing at {place}")
+        part = int(np.ravel_multi_index(place, leading)) if place else 0
         size = math.prod(shape) * tensor.dtype.itemsize
         return np.frombuffer(self._bytes(tensor.start + part * size, size), tensor.dtype).reshape(shape)
 
