@@ -1,6 +1,7 @@
 """What both estimators share: parameters, fitting, members, storage."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -327,11 +328,12 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         if "_posterior" in state:
             self.posterior_ = Posterior(self._store, self._network().apply, *self.__dict__.pop("_posterior"))
 
-    def _as_priors(self, gain: float, noise: bool) -> list[Prior]:
+    def _as_priors(self, gain: float, noise: bool, scales: Sequence[networks.Scales]) -> list[Prior]:
         if isinstance(self.prior, Prior):
             return [self.prior]
         features = self._width if self._fills_up else None
         if self.prior is not None:
             return [replace(networks.default_prior(gain, noise, features), scale=float(self.prior))]
-        choices = networks.SCALES if self.network is None else (None,)
-        return [networks.default_prior(gain, noise, features, scales) for scales in choices]
+        if self.network is not None:
+            return [networks.default_prior(gain, noise, features)]
+        return [networks.default_prior(gain, noise, features, one) for one in scales]

@@ -248,4 +248,4 @@ class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
         return networks.build(self.network, self.hidden, self._room(), len(self.classes_))
 
     def _priors(self) -> list[Prior]:
-        return self._as_priors(networks.CLASS_GAIN, noise=False)
+        return self._as_priors(networks.CLASS_GAIN, noise=False, scales=networks.SCALES[::-1])

@@ -355,4 +355,4 @@ class SAERegressor(MultiOutputMixin, RegressorMixin, Ensemble):  # type: ignore[
         return self.noise == "varying"
 
     def _priors(self) -> list[Prior]:
-        return self._as_priors(networks.GAIN, noise=self.noise == "constant")
+        return self._as_priors(networks.GAIN, noise=self.noise == "constant", scales=networks.SCALES)
