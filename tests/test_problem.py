@@ -213,3 +213,28 @@ def test_rows_held_back_are_chosen_on_the_host_without_compiling_a_gather():
         np.testing.assert_array_equal(data.x, data.y)  # rows stay together, in their order
         assert (np.diff(data.x) > 0).all()
     np.testing.assert_array_equal(np.sort(np.concatenate([split.data.x, split.validation.x])), np.arange(20.0))
+
+
+def test_another_prior_leaves_all_else_as_it_is():
+    data = np.zeros((6, 2), np.float32), np.zeros(6, np.float32)
+    one = aw.Problem(lambda key: {"w": jnp.zeros(2)}, lambda p, x: x @ p["w"], aw.Normal(scale=1.0), aw.Prior(), data)
+    filled = one.filled(8, {"w": np.array([False, True])})
+    other = filled.with_prior(aw.Prior(scale=2.0, mean=0.5))
+    np.testing.assert_array_equal(other.prior.scale["w"], [2.0, 0.0])  # what only fills up stays unused
+    np.testing.assert_array_equal(np.broadcast_to(other.prior.mean["w"], 2), [0.5, 0.5])
+    assert other.data is filled.data
+    assert jax.tree.structure(other) == jax.tree.structure(filled)
+    with pytest.raises(InvalidInput, match=r"with_prior: got 2\.0"):
+        one.with_prior(2.0)
+
+
+def test_rows_held_back_of_filled_problems_are_as_many_and_others():
+    x = np.arange(50.0)[:, None]
+    problem = aw.Problem(
+        lambda key: jnp.zeros(()), lambda w, x: x[:, 0] * w, aw.Normal(scale=1.0), aw.Prior(), (x, x[:, 0])
+    )
+    split = problem.filled(64).hold_back(jax.random.key(0), 0.2)
+    assert (split.data.n, split.validation.n, split.data.room) == (40, 10, 64)
+    kept = np.asarray(split.data.x)[:40, 0]
+    assert sorted([*kept, *np.asarray(split.validation.x)[:, 0]]) == list(range(50))
+    assert split.without_validation().validation is None

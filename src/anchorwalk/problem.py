@@ -193,6 +193,10 @@ class Problem:
         object.__setattr__(same, "prior", replace(found, scale=scale))
         return same
 
+    def without_validation(self) -> "Problem":
+        """The same problem without its validation rows."""
+        return self._with(self.data, None)
+
     def _with(self, data: Data, validation: Data | None) -> "Problem":
         same = object.__new__(Problem)
         fields = {"data": data, "validation": validation}

@@ -17,6 +17,7 @@ from anchorwalk.errors import InvalidInput, TrainingFailed
 from anchorwalk.plan import planner, trials
 from anchorwalk.posterior import metrics
 from anchorwalk.posterior.metrics.convergence import LEAST
+from anchorwalk.run import programs
 from anchorwalk.run.keys import Stream
 
 ROWS, NOISE = 64, 0.5
@@ -188,7 +189,7 @@ def test_the_score_is_the_continuous_ranked_probability_score():
     found = aw.sample(KEY, at_zero, plan, callbacks=[])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trials, "LEVELS", levels)
-        scores = trials.row_scores(found, at_zero)
+        scores = trials.row_scores(found, at_zero.likelihood, at_zero.validation)
     assert scores == pytest.approx(NOISE * (math.sqrt(2 / math.pi) - 1 / math.sqrt(math.pi)), rel=1e-2)
 
 
@@ -269,7 +270,7 @@ def test_yes_or_no_is_scored_by_its_square(outputs):
     one = aw.Problem(lambda key: jnp.zeros(2), apply, aw.Bernoulli(), aw.Prior(), data=(X, y), validation=(X, y))
     found = aw.sample(KEY, one, aw.Plan(aw.AE(aw.Training(aw.SGD(0.1), 3, ROWS)), 2), callbacks=[])
     expected = ((found.predict(X).probabilities.reshape(y.shape) - y) ** 2).reshape(ROWS, -1).sum(axis=1)
-    assert trials.row_scores(found, one) == pytest.approx(expected)
+    assert trials.row_scores(found, one.likelihood, one.validation) == pytest.approx(expected)
     assert aw.plan_for(KEY, one, 200, batch_size=ROWS).enough is not None
 
 
@@ -468,6 +469,66 @@ def test_the_same_key_gives_the_same_plan():
     assert one == two
 
 
+# Priors to choose from
+
+
+@pytest.mark.parametrize(
+    ("scales", "chosen"),
+    [((0.05, 1.0), 1), ((1.0, 0.05), 0), ((1.0, 1.01), 0), ((0.05, 0.0501, 1.0), 2)],
+    ids=["a wide one", "its own", "no better one", "the third"],
+)
+def test_the_prior_that_fits_is_chosen(scales, chosen):
+    """The slope is 2, which a prior of scale 0.05 around zero keeps the line from."""
+    first, *others = (aw.Prior(scale=scale) for scale in scales)
+    tight = aw.Problem(start, line, aw.Normal(scale=NOISE), first, data=(X, Y))
+    found = aw.plan_for(KEY, tight, 500, optimizer=aw.SGD(0.1), batch_size=16, priors=others)
+    assert found.chosen == chosen
+    assert float(found.problem.prior.scale) == pytest.approx(scales[chosen])
+    assert len(found.priors) == len(scales)
+    assert found.problem.data is tight.data
+    alone = aw.plan_for(KEY, found.problem, 500, optimizer=aw.SGD(0.1), batch_size=16)
+    assert alone.scores == found.scores
+    # The trial of the prior that is chosen is not run again.
+    assert found.spent - alone.spent == trials.PAIR * (500 // trials.SHARE) * len(others)
+    assert "Prior: number" in str(found)
+    assert "Prior: number" not in str(alone)
+
+
+def test_without_trials_the_problem_keeps_its_prior():
+    found = aw.plan_for(KEY, problem(), 20, priors=[aw.Prior(scale=3.0)])
+    assert (found.spent, found.chosen, found.priors) == (0, 0, [])
+
+
+def test_a_gain_is_counted_in_standard_errors():
+    one = trials.Trials(KEY, problem(), trials.recipe_for(problem(), None, None), "auto")
+    count = len(one.rows.y)
+    before, after = np.ones(count), np.where(np.arange(count) % 2, 0.0, 1.0)
+    share = after.mean()
+    expected = (1 - share) / math.sqrt(share * (1 - share) / count)
+    assert one._gain(before, after) == pytest.approx(expected)
+    assert one._gain(before, before) == 0
+    assert one._gain(np.full(count, np.inf), after) == math.inf
+    assert one._gain(before, np.full(count, np.nan)) == -math.inf
+
+
+def test_trials_like_the_plan_compile_nothing_for_it(monkeypatch):
+    """Rows held back are no part of a program, and both have the same lanes: one program serves trials and plan."""
+    small, options = problem().filled(80), {"optimizer": aw.SGD(0.1), "batch_size": 16, "chains": 4, "members": 3}
+    found = aw.plan_for(KEY, small, 500, **options)
+    assert found.spent > 0
+    before = programs.compilations()
+    aw.sample(KEY, found.problem, found.plan)
+    assert programs.compilations() == before
+
+
+@pytest.mark.parametrize(("budget", "enough"), [(1000, 10**6), (1000, 20), (300, 10**6)])
+def test_chains_have_as_many_members_as_are_asked_for_or_more(budget, enough):
+    shape = planner._shape(budget, enough, 64, 4, 3)
+    assert shape.chains == 4
+    assert shape.members == 3 if enough > budget else shape.members >= 3
+    assert shape.chains * (shape.first + (shape.members - 1) * shape.later) <= budget
+
+
 # What it refuses
 
 
@@ -480,6 +541,7 @@ def test_the_same_key_gives_the_same_plan():
         ({"budget": 2.5}, ["budget", "2.5"]),
         ({"walk": 0.1}, ["walk"]),
         ({"batch_size": 0}, ["batch_size", "0"]),
+        ({"members": 1}, ["members", "1"]),
         ({"optimizer": int}, ["optimizer", "the class int", "SOAP, Adam, Lion, SGD"]),
         ({"optimizer": "adam"}, ["optimizer", "adam"]),
         ({"optimizer": 1e-3}, ["optimizer", "0.001"]),
@@ -507,7 +569,7 @@ def test_weights_weigh_scores():
     weights = np.linspace(0, 3, ROWS).astype(np.float32)
     one = aw.Problem(start, line, aw.Normal(scale=NOISE), aw.Prior(), data=(X, Y), weights=weights)
     found = trials.Trials(KEY, one, trials.Recipe(descent(0.5), ROWS), "auto")
-    held = found.problem.validation
+    held = found.rows
     assert found._mean(np.asarray(held.y)) == pytest.approx(float(held.weights @ held.y / held.weights.sum()))
 
 

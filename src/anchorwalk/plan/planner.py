@@ -15,7 +15,8 @@ from anchorwalk.plan.trials import LEAST_STEPS, OPTIMIZERS, PAYS, SHARE, Trials,
 from anchorwalk.posterior.metrics.convergence import LEAST
 from anchorwalk.prior import Prior
 from anchorwalk.problem import Problem
-from anchorwalk.run.runners import Runner
+from anchorwalk.run.runners import Local, Runner
+from anchorwalk.run.runners.layout import choose
 from anchorwalk.types import Key
 from anchorwalk.walks import GuidedWalk, validate_walk
 from anchorwalk.walks.base import Walk
@@ -132,7 +133,17 @@ def plan_for(
     chains = None if chains is None else checks.count("chains", chains)
     members = None if members is None else checks.count("members", members, least=2)
     recipe = recipe_for(problem, optimizer, batch_size, keep=keep, mean_first=mean_first)
-    trials = Trials(key, problem, recipe, runner, perturb_targets)
+    # The state of an optimiser from elsewhere may hold more than moments, such as an average of the parameters.
+    keeps = {"keep_optimizer": not recipe.given or isinstance(recipe.optimizer, tuple(OPTIMIZERS))}
+    keeps["shift_start"] = shift_start
+
+    like = None
+    if method is SAE and chains is not None and members is not None and runner == "auto":
+        # Trials use the compiled program of the plan.
+        training = recipe.training(problem.n, 1)
+        like = SAE(training, training, walk or GuidedWalk(step_size=1.0), perturb_targets, **keeps)
+        runner = Local(lanes=choose(problem, chains, budget).lanes)
+    trials = Trials(key, problem, recipe, runner, perturb_targets, like)
     enough, rows = trials.find(budget, priors), problem.n
     chosen = problem.with_prior(priors[trials.chosen - 1]) if trials.chosen else problem
     recipe, left = trials.recipe, budget - trials.spent
@@ -146,12 +157,8 @@ def plan_for(
         later = recipe.training(rows, shape.later, shape.first) if shape.members > 1 else None
         step = round(min(1.0, shape.later / max(1, int(LATER * shape.first))), 2)
         walk = GuidedWalk(step_size=max(0.01, step)) if walk is None else walk
-        # The state of an optimiser from elsewhere may hold more than moments, such as an average of the parameters.
-        known = not recipe.given or isinstance(recipe.optimizer, tuple(OPTIMIZERS))
-        follows = later is not None
-        chain = SAE(
-            first, later, walk, perturb_targets, keep_optimizer=follows and known, shift_start=follows and shift_start
-        )
+        keeps = {name: kept and later is not None for name, kept in keeps.items()}
+        chain = SAE(first, later, walk, perturb_targets, **keeps)
         plan = Plan(chain, shape.chains, shape.members)
     text = _explain(plan, first, trials, enough, budget)
     return Planned(plan, chosen, trials.chosen, trials.priors, trials.rates, trials.means, enough, trials.spent, text)

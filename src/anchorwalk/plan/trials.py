@@ -11,8 +11,9 @@ import jax
 import numpy as np
 
 from anchorwalk import checks
+from anchorwalk.data import Data
 from anchorwalk.errors import NotFiniteWarning, TrainingFailed
-from anchorwalk.likelihoods import ClassLikelihood, OrderedLikelihood
+from anchorwalk.likelihoods import ClassLikelihood, Likelihood, OrderedLikelihood
 from anchorwalk.methods.sae import SAE
 from anchorwalk.optimizers import SGD, SOAP, Adam, Lion, Training
 from anchorwalk.plan.plan import Plan
@@ -89,27 +90,36 @@ class Trials:
     """Trial trainings and what they found: a prior, a recipe, losses by rate, scores of held-back rows by length."""
 
     def __init__(
-        self, key: Key, problem: Problem, recipe: Recipe, runner: str | Runner, perturb_targets: bool = False
+        self,
+        key: Key,
+        problem: Problem,
+        recipe: Recipe,
+        runner: str | Runner,
+        perturb_targets: bool = False,
+        like: SAE | None = None,
     ) -> None:
+        """`like` has the settings of the trials beside their training; by default they are anchored ensembles."""
         self.key, self.recipe, self.runner = jax.random.fold_in(key, Stream.TRIAL), recipe, runner
-        self.perturb_targets = perturb_targets
+        self.perturb_targets, self.like = perturb_targets, like
         self.rates: dict[float, float] = {}
         self.scores: dict[int, HostArray] = {}
         self.priors: list[float] = []
         self.chosen = self.spent = 0
-        if problem.validation is None and problem.n >= 2 / HELD_BACK:
+        self.problem, self.rows = problem, problem.validation
+        if self.rows is None and problem.n >= 2 / HELD_BACK:
             share = min(HELD_BACK, MOST_HELD_BACK / problem.n)
-            problem = problem.hold_back(jax.random.fold_in(key, Stream.PREPARE), share)
-        self.problem = problem
+            split = problem.hold_back(jax.random.fold_in(key, Stream.PREPARE), share)
+            self.problem, self.rows = split, split.validation
+            if recipe.options.get("keep") != "best":  # the programs are then those of a run on all rows
+                self.problem = split.without_validation()
 
     def find(self, budget: int, priors: Sequence[Prior] = ()) -> int | None:
         """Find rate and length for a budget: how long trainings pay, or None where trials would say nothing.
 
         Of the problem's prior and others, the one with the best score of the shortest trial is taken first.
         """
-        held_back = self.problem.validation
         shortest, steps = budget // SHARE, -(-self.problem.n // self.recipe.batch_size)
-        if shortest * steps < LEAST_STEPS or held_back is None or not np.any(held_back.weights):
+        if shortest * steps < LEAST_STEPS or self.rows is None or not np.any(self.rows.weights):
             return None
         self._choose(priors, shortest)
         self.recipe = self.find_rate(shortest)
@@ -129,7 +139,8 @@ class Trials:
         return {length: self._mean(self.scores[length]) for length in sorted(self.scores)}
 
     def _mean(self, scores: HostArray) -> float:
-        return float(np.average(scores, weights=self._rows.weights))
+        assert self.rows is not None
+        return float(np.average(scores, weights=self.rows.weights))
 
     def _surely_best(self, length: int) -> bool:
         """Whether a length has the best score, and surely a better one than the longest."""
@@ -147,18 +158,14 @@ class Trials:
         for problem in problems:
             self.problem = problem
             _, scores = self._run(self.recipe, length)
-            found.append(np.full(len(self._rows.y), np.inf) if scores is None else scores)
-        self.priors = [self._mean(scores) for scores in found]
+            found.append(np.full(1, np.inf) if scores is None else scores)
+        self.priors = [self._mean(scores) if np.isfinite(scores).all() else math.inf for scores in found]
         for number, scores in enumerate(found):
             if self._gain(found[self.chosen], scores) > 1:
                 self.chosen = number
         self.problem = problems[self.chosen]
-
-    @property
-    def _rows(self) -> Any:
-        """The rows that trials are scored on."""
-        assert self.problem.validation is not None
-        return self.problem.validation
+        if self.recipe.given and math.isfinite(self.priors[self.chosen]):
+            self.scores = {length: found[self.chosen]}
 
     def _gain(self, before: HostArray, after: HostArray) -> float:
         """By how many standard errors scores of rows are better than others."""
@@ -180,7 +187,8 @@ class Trials:
     def find_rate(self, length: int) -> Recipe:
         """The best rate at a length, between the best trial and its neighbours; the scores of its trial are kept."""
         if self.recipe.given:
-            self._score(length)
+            if length not in self.scores:
+                self._score(length)
             return self.recipe
         losses: dict[int, float] = {}
         scores: dict[int, HostArray | None] = {}
@@ -203,8 +211,11 @@ class Trials:
 
     def _run(self, recipe: Recipe, epochs: int) -> tuple[float, HostArray | None]:
         """The loss of a trial, a mean over its last epoch, and its scores; None where a member diverged."""
-        training = replace(recipe.training(self.problem.n, epochs), evaluate=False)
-        method = SAE(training, perturb_targets=self.perturb_targets)
+        training = recipe.training(self.problem.n, epochs)
+        if self.like is None:
+            method = SAE(replace(training, evaluate=False), perturb_targets=self.perturb_targets)
+        else:
+            method = replace(self.like, first=training, then=training)
         self.spent += PAIR * epochs
         try:
             found = sample(self.key, self.problem, Plan(method, PAIR), runner=self.runner, callbacks=[])
@@ -213,19 +224,18 @@ class Trials:
         if not found.complete:
             raise KeyboardInterrupt
         loss = float(np.mean([np.asarray(member.trace)[-1] for member in found]))
-        scores = row_scores(found, self.problem)
+        assert self.rows is not None
+        scores = row_scores(found, self.problem.likelihood, self.rows)
         if found.failed or not math.isfinite(loss) or not np.isfinite(scores).all():
             return math.inf, None
         return loss, scores
 
 
-def row_scores(posterior: Posterior, problem: Problem) -> HostArray:
+def row_scores(posterior: Posterior, likelihood: Likelihood, rows: Data) -> HostArray:
     """How far predictions are from the targets of each row that was held back; see `Planned.scores`.
 
     The log-likelihood will not do: with two members, a few rows far from both decide it.
     """
-    rows, likelihood = problem.validation, problem.likelihood
-    assert rows is not None
     y = np.asarray(rows.y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotFiniteWarning)

@@ -12,7 +12,7 @@ from anchorwalk.run.runners.base import Layout
 WIDEST = 16  # chains in the widest block that the rule makes
 SMALL = 100_000  # parameters up to which a network on a CPU may be too small to fill a core by itself
 LIGHT = 4_000  # numbers that such a network's forward pass makes for one row, up to which it is
-SHORT = 3e9  # products, or numbers made, in all forward passes of a run that is shorter than compiling well
+SHORT = 2e10  # products, or numbers made, in all forward passes of a run that is shorter than compiling well
 
 
 def choose(problem: Problem, chains: int, passes: float) -> Layout:
