@@ -272,7 +272,7 @@ def test_a_table(folder, monkeypatch):
     assert "Did you mean 'progression'?" in said[2]
     assert len(scope["predictions"]) == len(scope["truth"]) == 142
     assert {"calibration.png"} <= set(scope["figures"])
-    assert "noise: constant" in Path("diabetes.yaml").read_text()
+    assert "noise: varying" in Path("diabetes.yaml").read_text()
 
 
 def test_tutorials_type_no_result_into_their_text():

@@ -154,7 +154,7 @@ def test_settings_from_a_file(files, tmp_path):
     run("fit", files / "houses.csv", "--config", settings, "--out", tmp_path / "run", "--seed", "4")
     model = tables.load(tmp_path / "run")
     assert model.settings.seed == 4
-    assert model.estimator.posterior_[0, 0].params["network"]["dense_0"]["kernel"].shape[1] == 7
+    assert model.estimator.posterior_[0, 0].params["dense_0"]["kernel"].shape[1] == 7
     run("init", settings, code=2)
 
 

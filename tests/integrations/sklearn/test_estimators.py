@@ -47,7 +47,7 @@ def regressor():
 
 @pytest.fixture(scope="module")
 def classifier():
-    return SAEClassifier(**QUICK).fit(X, LABELS)
+    return SAEClassifier(budget=300, random_state=0).fit(X, LABELS)
 
 
 def test_predictions_of_numbers(regressor):

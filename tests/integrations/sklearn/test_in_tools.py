@@ -49,7 +49,7 @@ def regressor():
 
 @pytest.fixture(scope="module")
 def of_table():
-    return SAERegressor(**QUICK).fit(*table())
+    return SAERegressor(**QUICK | {"budget": 300}).fit(*table())
 
 
 def test_one_call_gives_all_that_is_asked_for(regressor):
