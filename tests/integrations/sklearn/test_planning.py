@@ -21,7 +21,7 @@ def test_an_epoch_has_about_a_hundred_batches(rows, expected):
 
 
 @pytest.mark.parametrize(
-    ("rows", "batch", "expected"), [(60, 16, 4000), (1600, 16, 1320), (5000, 50, 2000), (10**6, 128, 400)]
+    ("rows", "batch", "expected"), [(60, 16, 4000), (1600, 16, 1320), (5000, 50, 2000), (10**6, 128, 100)]
 )
 def test_the_rows_decide_the_budget(rows, batch, expected):
     """100,000 steps and 20 for each row, 400,000 at most."""

@@ -62,7 +62,7 @@ class SAEClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
             a function (inputs, classes) that makes one.
         budget: Epochs over all chains, the cost of the ensemble: an epoch is one network's pass over the data. A part
             of it, up to a fifth, pays for trials (`anchorwalk.plan_for`), which choose the prior and the length of
-            trainings on rows that they hold back. "auto" takes 400 to 4000 epochs, for 100,000 steps
+            trainings on rows that they hold back. "auto" takes 100 to 4000 epochs, for 100,000 steps
             of training and more with the rows.
         seconds: Train for about this many seconds, in place of the budget's number of members. `budget` then still
             decides how long each training is, and the first trainings are always finished.

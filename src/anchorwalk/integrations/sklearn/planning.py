@@ -23,7 +23,7 @@ from anchorwalk.walks import GuidedWalk
 METHODS = {"sae": SAE, "ae": AE, "deep_ensemble": DeepEnsemble}
 BATCHES, FEWEST_ROWS, MOST_ROWS = 100, 16, 128
 """Batches in an epoch, where their rows are within these bounds."""
-STEPS, STEPS_A_ROW, MOST_STEPS, FEWEST_EPOCHS, MOST_EPOCHS = 100_000, 20, 400_000, 400, 4000
+STEPS, STEPS_A_ROW, MOST_STEPS, FEWEST_EPOCHS, MOST_EPOCHS = 100_000, 20, 400_000, 100, 4000
 """Steps of a budget that the data's size decides, and bounds of its epochs."""
 CHAINS, MEMBERS = 8, 4
 """Chains of a sequential ensemble, and members of each."""
