@@ -99,6 +99,9 @@ def test_short_chains_are_not_judged():
     assert "a chain has too few" in str(found)
     assert found.advice == ("train at least 10 members a chain to have them judged",)
     assert "nan" not in str(found)
+    many = chains_of(normal(8, 4)).diagnose(ROWS)
+    assert not many.judged
+    assert many.advice == ()
     assert chains_of(normal(4, 10)).diagnose(ROWS).judged
 
 

@@ -21,6 +21,7 @@ ENOUGH = 20  # effective members from which on none are asked for: 20 tell a sta
 DISAGREE = 1.1  # R-hat above which chains are said to disagree, unless so short chains pass it by chance
 TOLERATED = 0.1  # share of predictions that may disagree: twice that of independent members at the limit by chance
 NEARLY_INDEPENDENT = 0.5  # effective share of the members from which on a longer step cannot help much
+MANY = 8  # chains from which on short ones are not said to need more members: their first ones are independent
 DIVERGED = 0.01  # share of diverged members from which on a lower rate is advised
 
 
@@ -305,7 +306,7 @@ def _advice(found: Diagnosis) -> Iterable[str]:
         yield "run more chains: members of a chain are much alike, and a larger step would leave them further behind"
     elif worth < ENOUGH:
         yield "take a larger step of the walk, or run more chains: members of a chain are much alike"
-    elif 1 < length < LEAST:
+    elif 1 < length < LEAST and found.chains < MANY:
         yield f"train at least {LEAST} members a chain to have them judged"
     if found.diverged > DIVERGED * (found.members + found.unused + found.diverged):
         yield "lower the rate of `then`: members that diverge are left out, which is a selection"
