@@ -13,7 +13,7 @@ medians over the splits. Every estimator is at its defaults, with two exceptions
 processes for regression get a kernel with a length scale for each feature and noise, since their default has neither. What has no predictive distribution of its own is given a normal one around its
 mean: with the spread of its members, and with the mean squared residual, out of bag where bags are drawn and else on training rows. NLL is in nats, with targets in units of their training rows' standard
 deviation, as are CRPS and RMSE; 90% of the targets should be covered. Classes that a method holds for impossible count as a hundredth of one training row. Less is better for all but accuracy.
-Our defaults were chosen with a split of diabetes, friedman1, friedman2 and of each set of classes before our eyes, among other tables: here our scores flatter us. The tables of UCI, below, are the test.
+Our defaults were chosen on one split of diabetes, friedman1, friedman2 and each set of classes, among other tables. So our scores here may be too good. The tables of UCI, below, are the test.
 Seconds are of fit and prediction on a shared machine, an order of magnitude. Our first fit compiles its programs; later fits of tables of a like size do not. Bold is the best of a column.
 
 """
@@ -32,8 +32,8 @@ Made by `make comparison-uci docs-tables` from results/uci.jsonl, with the publi
 is for the test. Tables without published splits have 5 seeds. Scores are means over splits, NLL in the target's own unit ± the standard error of the mean. What was cut took longer than 15 minutes. A mean rank is
 over the tables that a method has all splits of that the first method has; the number of these stands beside it.
 
-Our defaults were chosen on the training rows of airfoil and bike, on the few rows of the other tables of numbers that no published split tests on, on generated data, and on the tables of classes, whose
-scores here are therefore no test. Then they were frozen, and the test rows were run once. After that only compilation changed: trials share the program of the plan. Other work ran on the machine, so seconds
+Our defaults were chosen on the training rows of airfoil and bike, on generated data, and on the few rows of the other tables that no published split tests on. They were chosen on the tables of classes, too:
+scores there are no test. Then they were frozen, and the test rows were run once. After that only compilation changed: trials share the program of the plan. Other work ran on the machine, so seconds
 are an order of magnitude.
 """
 PUBLISHED = {

@@ -507,6 +507,8 @@ def test_a_gain_is_counted_in_standard_errors():
     expected = (1 - share) / math.sqrt(share * (1 - share) / count)
     assert one._gain(before, after) == pytest.approx(expected)
     assert one._gain(before, before) == 0
+    assert one._gain(before, 0.9 * before) > 1e9  # every row gains as much: that is sure
+    assert one._gain(before, 1.1 * before) < -1e9
     assert one._gain(np.full(count, np.inf), after) == math.inf
     assert one._gain(before, np.full(count, np.nan)) == -math.inf
 

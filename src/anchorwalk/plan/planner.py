@@ -34,7 +34,7 @@ FEWEST_SINGLES = 5  # members of a method with one member a chain, at least
 class Planned:
     """What `plan_for` returns; print it for the reasons.
 
-    `problem` has the best of the priors that were tried, and is what to `sample`; `chosen` is the number of that
+    `problem` has the prior that trials chose, and is what to `sample`; `chosen` is the number of that
     prior, 0 for the problem's own, and `priors` has their scores. `rates` has the mean anchored loss over the last
     epoch of a trial, in nats a row, by learning rate; infinite where the trial diverged. `scores` has the score of a
     trial on rows that were held back, by its length in epochs: the continuous ranked probability score of numbers, the

@@ -116,7 +116,7 @@ class Trials:
     def find(self, budget: int, priors: Sequence[Prior] = ()) -> int | None:
         """Find rate and length for a budget: how long trainings pay, or None where trials would say nothing.
 
-        Of the problem's prior and others, the one with the best score of the shortest trial is taken first.
+        The shortest trials choose the prior first, where there are others than the problem's own.
         """
         shortest, steps = budget // SHARE, -(-self.problem.n // self.recipe.batch_size)
         if shortest * steps < LEAST_STEPS or self.rows is None or not np.any(self.rows.weights):
@@ -175,7 +175,8 @@ class Trials:
             return math.inf
         apart = before - after
         error = math.sqrt(self._mean((apart - self._mean(apart)) ** 2) / len(apart))
-        return self._mean(apart) / error if error else 0.0
+        gain = self._mean(apart)
+        return gain / error if error else math.copysign(math.inf, gain) if gain else 0.0
 
     def _score(self, length: int) -> bool:
         """Keep the scores of a trial; False where it diverged."""
